@@ -15,7 +15,7 @@ from __future__ import annotations
 class TinylabError(Exception):
     """A mistake that tinylab can name: what is wrong, and what to do about it."""
 
-    def __init__(self, message: str = "", help: str | None = None) -> None:  # noqa: A002
+    def __init__(self, message: str = "", help: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.help = help
@@ -146,7 +146,7 @@ class ForbiddenDeviceError(DeviceError, AssertionError):
     """A device used where ALLOW_DEVICE_USAGE=0 forbids it."""
 
 
-class BufferError(DeviceError, AssertionError):  # noqa: A001
+class BufferError(DeviceError, AssertionError):
     """A buffer that is allocated twice, viewed past its end, or copied to another size."""
 
 

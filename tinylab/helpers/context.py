@@ -46,7 +46,7 @@ class ContextVar(Generic[T]):
     DEBUG = ContextVar("DEBUG", 0, "what to print");  DEBUG >= 2  ->  False
     """
 
-    def __init__(self, key: str, default_value: T, help: str = "") -> None:  # noqa: A002
+    def __init__(self, key: str, default_value: T, help: str = "") -> None:
         if key in SETTINGS:
             raise SettingError(f"attempt to recreate ContextVar {key}")
         self.key, self.default, self.help = key, default_value, help

@@ -1,0 +1,265 @@
+"""What survives a process: a checked cache in one SQLite file, and downloaded files.
+
+A row of the cache is (table, key, value, digest of all three). Values are plain data in a small text
+form or bytes; nothing is unpickled, and a row whose digest does not fit, from a torn write or an
+edited file, is dropped as if it were not there. The cache can only save time: a file that cannot be
+opened or written is one warning, never an error.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tinylab.errors import ContractError, FetchError
+from tinylab.helpers.context import CACHELEVEL, getenv
+
+if TYPE_CHECKING:
+    import sqlite3
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+VERSION = 1  # of the rows; a file with another number is emptied
+
+
+def _default_dir() -> str:
+    if sys.platform == "darwin":
+        return os.path.expanduser("~/Library/Caches")
+    return os.path.expanduser("~/.cache")
+
+
+cache_dir: str = os.path.join(getenv("XDG_CACHE_HOME", _default_dir()), "tinylab")
+CACHEDB: str = getenv("CACHEDB", os.path.join(cache_dir, "cache.db"))
+
+# *** the cache
+
+
+class _Store:
+    """The open file; one connection per process, made anew after a fork."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.connection: sqlite3.Connection | None = None
+        self.opened: tuple[int, str] | None = None  # process and file
+        self.broken = False
+
+    def execute(self, sql: str, *values: object) -> list[Any]:
+        """Rows of one statement; none if the cache cannot be used."""
+        import sqlite3
+
+        with self.lock:
+            try:
+                connection = self._connect()
+                if connection is None:
+                    return []
+                rows = connection.execute(sql, values).fetchall()
+                connection.commit()
+                return rows
+            except (sqlite3.Error, OSError) as e:
+                self._give_up(e)
+                return []
+
+    def _connect(self) -> sqlite3.Connection | None:
+        import sqlite3
+
+        here = (os.getpid(), CACHEDB)
+        if self.opened != here:
+            self.opened, self.broken = here, False
+            self.connection = None
+        if self.broken:
+            return None
+        if self.connection is None:
+            pathlib.Path(CACHEDB).parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(CACHEDB, timeout=10, check_same_thread=False)
+            # Several notebooks write at once; a lost row costs one compilation.
+            connection.execute("pragma journal_mode=wal")
+            connection.execute("pragma synchronous=off")
+            if connection.execute("pragma user_version").fetchone()[0] != VERSION:
+                connection.execute("drop table if exists cached")
+                connection.execute(f"pragma user_version={VERSION}")
+            connection.execute(_CREATE)
+            connection.commit()
+            self.connection = connection
+        return self.connection
+
+    def _give_up(self, error: Exception) -> None:
+        import sqlite3
+
+        self.broken, self.connection = True, None
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        if damaged:
+            for suffix in ("", "-wal", "-shm"):
+                pathlib.Path(CACHEDB + suffix).unlink(missing_ok=True)
+        what = "was damaged and is removed" if damaged else "cannot be used"
+        warnings.warn(f"the cache {CACHEDB} {what}: {error}", stacklevel=4)
+
+
+_CREATE = """create table if not exists cached
+    (kind text, key text, value blob, digest blob, primary key (kind, key)) without rowid"""
+_store = _Store()
+
+
+def diskcache_get(table: str, key: dict[str, Any] | str | int) -> Any:
+    """What was put under a key, or None."""
+    if CACHELEVEL < 1:
+        return None
+    name = _key_text(key)
+    rows = _store.execute("select value, digest from cached where kind=? and key=?", table, name)
+    if not rows:
+        return None
+    value, digest = rows[0]
+    if digest != _digest(table, name, value):
+        _store.execute("delete from cached where kind=? and key=?", table, name)
+        return None
+    return _decode(value)
+
+
+def diskcache_put(table: str, key: dict[str, Any] | str | int, val: T) -> T:
+    """Keeps plain data (numbers, text, bytes, lists, tuples, dicts) or bytes; returns it."""
+    if CACHELEVEL < 1:
+        return val
+    name, value = _key_text(key), _encode(val)
+    digest = _digest(table, name, value)
+    _store.execute("replace into cached values (?, ?, ?, ?)", table, name, value, digest)
+    return val
+
+
+def diskcache_clear() -> None:
+    """Empties the cache."""
+    _store.execute("delete from cached")
+
+
+def diskcache(func: F) -> F:
+    """A function whose results are kept on disk, by its name and arguments."""
+
+    @functools.wraps(func)
+    def cached(*args: Any, **kwargs: Any) -> Any:
+        key = hashlib.sha256(_encode([args, kwargs])).hexdigest()
+        found = diskcache_get(f"cache_{func.__name__}", key)
+        return diskcache_put(f"cache_{func.__name__}", key, func(*args, **kwargs)) if found is None else found
+
+    return cached  # type: ignore[return-value]
+
+
+def _key_text(key: dict[str, Any] | str | int) -> str:
+    if isinstance(key, dict):
+        return json.dumps(key, sort_keys=True, default=str)
+    return str(key)
+
+
+def _digest(table: str, key: str, value: bytes) -> bytes:
+    parts = (table.encode(), key.encode(), value)
+    return hashlib.sha256(b"".join(len(p).to_bytes(8, "little") + p for p in parts)).digest()
+
+
+def _encode(val: Any) -> bytes:
+    if isinstance(val, (bytes, bytearray, memoryview)):
+        return b"b" + bytes(val)
+    return b"j" + json.dumps(_tagged(val), separators=(",", ":")).encode()
+
+
+def _decode(value: bytes) -> Any:
+    return value[1:] if value[:1] == b"b" else _untagged(json.loads(value[1:]))
+
+
+def _tagged(val: Any) -> Any:
+    """Plain data as JSON can hold it: (1, b"x") -> {"t": [1, {"b": "78"}]}."""
+    if val is None or isinstance(val, (bool, int, float, str)):
+        return val
+    if isinstance(val, (bytes, bytearray)):
+        return {"b": val.hex()}
+    if isinstance(val, list):
+        return [_tagged(item) for item in val]
+    if isinstance(val, tuple):
+        return {"t": [_tagged(item) for item in val]}
+    if isinstance(val, dict):
+        return {"d": [[_tagged(k), _tagged(v)] for k, v in val.items()]}
+    raise ContractError(
+        f"a {type(val).__name__} cannot be kept in the cache",
+        help="turn it into numbers, text, bytes, lists, tuples and dicts",
+    )
+
+
+def _untagged(val: Any) -> Any:
+    if isinstance(val, list):
+        return [_untagged(item) for item in val]
+    if not isinstance(val, dict):
+        return val
+    ((tag, body),) = val.items()
+    if tag == "b":
+        return bytes.fromhex(body)
+    if tag == "t":
+        return tuple(_untagged(item) for item in body)
+    return {_untagged(k): _untagged(v) for k, v in body}
+
+
+# *** files
+
+
+def temp(x: str, append_user: bool = False) -> str:
+    """A path in the folder for temporary files."""
+    name = f"{x}.{os.getuid()}" if append_user and hasattr(os, "getuid") else x
+    return os.path.join(tempfile.gettempdir(), name)
+
+
+def fetch(
+    url: str,
+    name: pathlib.Path | str | None = None,
+    subdir: str | None = None,
+    gunzip: bool = False,
+    allow_caching: bool = True,
+    headers: dict[str, str] | None = None,
+    sha256: str | None = None,
+) -> pathlib.Path:
+    """The file at a URL, downloaded once into the cache folder.
+
+    A download is written beside its place and moved there whole, so a broken one leaves nothing.
+
+    Raises: FetchError if it cannot be had or is not the one that ``sha256`` names.
+    """
+    if url.startswith(("/", ".")):
+        return pathlib.Path(url)
+    path = _place(url, name, subdir, gunzip)
+    if not (path.is_file() and allow_caching and not getenv("DISABLE_HTTP_CACHE")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = _download(url, headers or {}, gunzip)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
+            f.write(data)
+        os.replace(f.name, path)
+    if sha256 is not None and (got := hashlib.sha256(path.read_bytes()).hexdigest()) != sha256:
+        path.unlink()
+        raise FetchError(f"{url} has SHA-256 {got}, not {sha256}", help="the file there has changed")
+    return path
+
+
+def _place(url: str, name: pathlib.Path | str | None, subdir: str | None, gunzip: bool) -> pathlib.Path:
+    if name is not None and (isinstance(name, pathlib.Path) or "/" in name):
+        return pathlib.Path(name)
+    file = name or hashlib.md5(url.encode()).hexdigest() + (".gunzip" if gunzip else "")
+    return pathlib.Path(cache_dir) / "downloads" / (subdir or "") / file
+
+
+def _download(url: str, headers: dict[str, str], gunzip: bool) -> bytes:
+    import gzip
+    import urllib.request
+
+    request = urllib.request.Request(url, headers={"User-Agent": "tinylab"} | headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            data: bytes = answer.read()
+            length = answer.headers.get("content-length")
+    except OSError as e:
+        raise FetchError(f"cannot fetch {url}: {e}", help="check the address and the connection") from e
+    if length is not None and int(length) != len(data):
+        raise FetchError(f"{url} broke off after {len(data)} of {length} bytes", help="try again")
+    return gzip.decompress(data) if gunzip else data
