@@ -44,7 +44,7 @@ def bounds_of(u: UOp) -> Bounds:
         found = row(u)
         if found is not None:
             return found
-    return u.dtype.min, u.dtype.max
+    return (0, 0) if u.dtype is dtypes.void else (u.dtype.min, u.dtype.max)
 
 
 def _fit(u: UOp, lo: int, hi: int) -> Bounds | None:
@@ -188,6 +188,8 @@ def _xor(u: UOp) -> Bounds | None:
     (a, b), (c, d) = u.src[0].bounds, u.src[1].bounds
     if u.dtype.kind == "bool":
         return (a != c, a != c) if a == b and c == d else EITHER
+    if c == d == -1:
+        return -1 - b, -1 - a  # all bits turned
     return (0, (1 << max(b, d).bit_length()) - 1) if a >= 0 and c >= 0 else None
 
 

@@ -1,222 +1,179 @@
-"""One elementwise operation on Python numbers, exactly as every device computes it.
-
-Integers wrap to their dtype, a division by zero gives 0, a shift beyond the width gives 0, floats are
-rounded to their dtype and NaN goes where IEEE 754 sends it.
-"""
+"""What an operation computes, on Python numbers: used to fold constants and by interpreters."""
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
-from tinylab.dtype import ConstType, DType, Invalid, PyConst, dtypes, truncate
-from tinylab.opcodes import GroupOp, Ops
-
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_MASK = 0xFFFFFFFF
-
-
-def threefry2x32(counter: int, key: int) -> int:
-    """Threefry-2x32 with 20 rounds; counter and key are 64 bits, low word first.
-
-    Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
-    """
-    key0, key1 = key & _MASK, (key >> 32) & _MASK
-    keys = (key0, key1, key0 ^ key1 ^ 0x1BD11BDA)
-    low, high = (counter + key0) & _MASK, ((counter >> 32) + key1) & _MASK
-    for group in range(5):
-        for turn in _ROTATIONS[group % 2]:
-            low = (low + high) & _MASK
-            high = (((high << turn) | (high >> (32 - turn))) & _MASK) ^ low
-        low = (low + keys[(group + 1) % 3]) & _MASK
-        high = (high + keys[(group + 2) % 3] + group + 1) & _MASK
-    return high << 32 | low
-
-
-def floordiv(x: int, y: int) -> int:
-    """x // y, rounded down; 0 where y is 0."""
-    return x // y if y else 0
-
-
-def floormod(x: int, y: int) -> int:
-    """x % y with the sign of y; 0 where y is 0."""
-    return x % y if y else 0
+from tinylab.dtype import DType, Invalid, PyConst, dtypes, saturate, truncate
+from tinylab.errors import SymbolicError
+from tinylab.opcodes import Ops
 
 
 def cdiv(x: int, y: int) -> int:
-    """x / y, rounded toward zero as in C; 0 where y is 0.
-
-    -7, 2  ->  -3
-    """
-    if not y:
+    """Quotient toward zero; division by zero gives 0."""
+    if y == 0:
         return 0
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
 
 
 def cmod(x: int, y: int) -> int:
-    """The remainder of `cdiv`, with the sign of x; 0 where y is 0.
-
-    -7, 2  ->  -1
-    """
-    return x - cdiv(x, y) * y if y else 0
+    """Remainder with the sign of x; by zero gives 0."""
+    return 0 if y == 0 else x - cdiv(x, y) * y
 
 
-def fdiv(x: float, y: float) -> float:
-    """x / y as IEEE 754 has it: a division by zero is an infinity or NaN."""
+def floordiv(x: Any, y: Any) -> Any:
+    """Quotient toward minus infinity; an integer divided by zero gives 0."""
+    if isinstance(x, float) or isinstance(y, float):
+        return math.floor(x / y) if y else _divide(x, y)
+    return 0 if y == 0 else x // y
+
+
+def floormod(x: Any, y: Any) -> Any:
+    """Remainder with the sign of y; an integer by zero gives 0."""
+    if isinstance(x, float) or isinstance(y, float):
+        return math.nan if y == 0 or math.isinf(x) else x % y
+    return 0 if y == 0 else x % y
+
+
+def _divide(x: float, y: float) -> float:
     if y != 0:
         return x / y
-    if x == 0 or math.isnan(x) or math.isnan(y):
+    if x == 0 or x != x:
         return math.nan
     return math.copysign(math.inf, x) * math.copysign(1.0, y)
 
 
-def safe_exp2(x: float) -> float:
-    """2**x; too large is inf."""
-    try:
-        return math.exp2(x)
-    except OverflowError:
-        return math.inf
+def _nan_where_undefined(function: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(*operands: Any) -> Any:
+        try:
+            return function(*operands)
+        except (ValueError, ZeroDivisionError):
+            return math.nan
+        except OverflowError:
+            return math.inf
+
+    return guarded
 
 
-def safe_log2(x: float) -> float:
-    """log2(x); -inf at 0, NaN below."""
+def _log2(x: float) -> float:
     if x > 0:
-        return math.log2(x)
+        return math.inf if math.isinf(x) else math.log2(x)
     return -math.inf if x == 0 else math.nan
 
 
-def safe_pow(x: float, y: float) -> float:
-    """x**y; NaN where it would be complex, inf where it is too large or divides by zero."""
+def safe_pow(x: Any, y: Any) -> Any:
+    """x to the power y; a complex or undefined result is NaN."""
     try:
-        power = x**y
+        found = x**y
     except ZeroDivisionError:
-        odd = float(y).is_integer() and y % 2 == 1
-        return math.copysign(math.inf, x) if odd else math.inf
+        return math.inf
     except OverflowError:
         return -math.inf if x < 0 and y % 2 == 1 else math.inf
-    return math.nan if isinstance(power, complex) else power
+    return math.nan if isinstance(found, complex) else found
 
 
-def larger(x: PyConst, y: PyConst) -> PyConst:
-    """The larger of two numbers; NaN if either is."""
-    if x != x or y != y:
-        return math.nan
-    return x if x > y else y
+safe_exp2 = _nan_where_undefined(lambda x: 2.0**x)
 
 
-def round_toward_zero(x: PyConst) -> PyConst:
-    """The integral part, in the type of x."""
-    if isinstance(x, int) or math.isinf(x) or math.isnan(x):
-        return x
-    return math.copysign(float(math.trunc(x)), x)
+def _max(x: Any, y: Any) -> Any:
+    return x if x != x else y if y != y else max(x, y)
 
 
-def _in_word(shift: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    return lambda x, y: shift(x, y) if 0 <= y < 64 else 0
+def _shift_left(x: int, y: int) -> int:
+    return x << y if 0 <= y < 64 else 0
 
 
-python_alu: Final[dict[Ops, Callable[..., Any]]] = {
+def _shift_right(x: int, y: int) -> int:
+    return x >> min(y, 64) if y >= 0 else 0
+
+
+def threefry2x32(counter: int, key: int) -> int:
+    """Twenty rounds of Threefry-2x32 on 64-bit counter and key, the low half first.
+
+    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    """
+    mask = 0xFFFFFFFF
+    keys = [key & mask, key >> 32 & mask]
+    keys.append(keys[0] ^ keys[1] ^ 0x1BD11BDA)
+    x0, x1 = (counter + keys[0]) & mask, ((counter >> 32) + keys[1]) & mask
+    for block in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[block % 2]:
+            x0 = (x0 + x1) & mask
+            x1 = (x1 << turn | x1 >> (32 - turn)) & mask
+            x1 ^= x0
+        x0 = (x0 + keys[(block + 1) % 3]) & mask
+        x1 = (x1 + keys[(block + 2) % 3] + block + 1) & mask
+    return x1 << 32 | x0
+
+
+python_alu: dict[Ops, Callable[..., Any]] = {
     Ops.EXP2: safe_exp2,
-    Ops.LOG2: safe_log2,
-    Ops.SIN: lambda x: math.nan if math.isinf(x) else math.sin(x),
-    Ops.SQRT: lambda x: math.nan if x < 0 else math.sqrt(x),
-    Ops.RECIPROCAL: lambda x: fdiv(1.0, x),
-    Ops.NEG: operator.neg,
-    Ops.TRUNC: round_toward_zero,
-    Ops.ADD: operator.add,
-    Ops.SUB: operator.sub,
-    Ops.MUL: operator.mul,
-    Ops.FDIV: fdiv,
+    Ops.LOG2: _log2,
+    Ops.SIN: _nan_where_undefined(math.sin),
+    Ops.SQRT: _nan_where_undefined(math.sqrt),
+    Ops.RECIPROCAL: lambda x: _divide(1.0, x),
+    Ops.NEG: lambda x: -x,
+    Ops.TRUNC: lambda x: x if math.isinf(x) or math.isnan(x) else math.copysign(math.trunc(x), x),
+    Ops.ADD: lambda x, y: x + y,
+    Ops.SUB: lambda x, y: x - y,
+    Ops.MUL: lambda x, y: x * y,
+    Ops.FDIV: _divide,
     Ops.POW: safe_pow,
-    Ops.MAX: larger,
+    Ops.MAX: _max,
+    Ops.SHL: _shift_left,
+    Ops.SHR: _shift_right,
+    Ops.XOR: lambda x, y: x ^ y,
+    Ops.OR: lambda x, y: x | y,
+    Ops.AND: lambda x, y: x & y,
     Ops.CDIV: cdiv,
     Ops.CMOD: cmod,
     Ops.FLOORDIV: floordiv,
     Ops.FLOORMOD: floormod,
-    Ops.CMPLT: operator.lt,
-    Ops.CMPNE: operator.ne,
-    Ops.CMPEQ: operator.eq,
-    Ops.XOR: operator.xor,
-    Ops.OR: operator.or_,
-    Ops.AND: operator.and_,
-    Ops.SHL: _in_word(operator.lshift),
-    Ops.SHR: _in_word(operator.rshift),
+    Ops.CMPLT: lambda x, y: x < y,
+    Ops.CMPNE: lambda x, y: x != y,
+    Ops.CMPEQ: lambda x, y: x == y,
     Ops.THREEFRY: threefry2x32,
     Ops.WHERE: lambda c, x, y: x if c else y,
     Ops.MULACC: lambda x, y, z: x * y + z,
 }
 
 
-def exec_alu(
-    op: Ops, dtype: DType, operands: Sequence[ConstType], truncate_output: bool = True
-) -> ConstType:
-    """The value of an operation whose result has this dtype.
+def exec_alu(op: Ops, dtype: DType, operands: Sequence[Any], truncate_output: bool = True) -> Any:
+    """The value of an operation on Python numbers, rounded or wrapped to the dtype.
 
-    ADD, uint8, (200, 100)  ->  44
-
-    Invalid in, Invalid out, except that a selection only looks at what it selects.
+    An operation with Invalid as an operand is Invalid (WHERE: only when it is chosen).
     """
-    if op is Ops.WHERE:
-        if operands[0] is Invalid:
-            return Invalid
-        picked = operands[1] if operands[0] else operands[2]
-        return picked if picked is Invalid else _rounded(picked, dtype, truncate_output)
-    if any(v is Invalid for v in operands):
+    if op is not Ops.WHERE and any(o is Invalid for o in operands):
         return Invalid
-    # ConstFloat compares by bits, IEEE 754 by value: leave the subclass here.
-    values = [float(v) if isinstance(v, float) else v for v in operands]
-    if dtype.kind == "float" and op not in GroupOp.Comparison:
-        values = [_as_float(v) for v in values]
-    if op in (Ops.SHL, Ops.SHR) and values[1] >= dtype.bits:  # type: ignore[operator]  # no Invalid here
-        return 0
-    return _rounded(python_alu[op](*values), dtype, truncate_output)
+    if op is Ops.MULACC and dtype.kind == "float":
+        operands = [float(o) for o in operands]
+    found = python_alu[op](*operands)
+    if found is Invalid or not truncate_output:
+        return found
+    return convert(found, dtype)
 
 
-def _as_float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value)
-
-
-def _rounded(value: Any, dtype: DType, truncate_output: bool) -> ConstType:
-    result: ConstType = truncate[dtype](value) if truncate_output else value
+def convert(value: PyConst, dtype: DType) -> PyConst:
+    """A value cast to a type: integers wrap, floats round, floats to integers saturate."""
+    if dtypes.is_int(dtype) and isinstance(value, float):
+        return saturate(value, dtype)
+    if dtype.kind == "float" and not isinstance(value, float):
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.copysign(math.inf, value)
+    result: PyConst = truncate[dtype](value)
     return result
 
 
-def convert(value: ConstType, dtype: DType) -> ConstType:
-    """A constant cast to a dtype: integers wrap, a float out of an integer's range saturates.
-
-    300, uint8  ->  44;  300.0, uint8  ->  255;  nan, int32  ->  0
-    """
-    if value is Invalid or isinstance(value, type(Invalid)):
-        return value
-    if dtype.kind == "bool":
-        return bool(value)
-    if dtype.kind == "float":
-        return _rounded(_as_float(value), dtype, True)
-    if not isinstance(value, float):
-        return _rounded(int(value), dtype, True)
-    if value != value:
-        return 0
-    if dtype is dtypes.weakint and not math.isinf(value):
-        return int(value)
-    return int(dtype.max if value >= dtype.max else dtype.min if value <= dtype.min else value)
-
-
-@functools.cache
 def identity_element(op: Ops, dtype: DType) -> PyConst:
-    """What leaves a value as it is under the operation, and so starts its reduction.
-
-    MAX, int8  ->  -128
-    """
+    """What a reduction starts with: 0, 1, or the type's smallest value."""
     if op is Ops.ADD:
-        return False if dtype.kind == "bool" else 0.0 if dtype.kind == "float" else 0
+        return convert(0, dtype)
     if op is Ops.MUL:
-        return True if dtype.kind == "bool" else 1.0 if dtype.kind == "float" else 1
+        return convert(1, dtype)
     if op is Ops.MAX:
         return dtype.min
-    raise KeyError(f"{op} has no identity element")
+    raise SymbolicError(f"{op} has no identity element", help="ADD, MUL and MAX have one")

@@ -1,0 +1,333 @@
+"""Arithmetic on nodes, and questions about expressions: methods of UOp.
+
+Operators here build one node each and leave broadcasting implicit (a node's shape is the broadcast
+of its sources'); they are what the compiler itself uses for indices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import DType, PyConst, dtypes
+from tinylab.errors import SymbolicError
+from tinylab.opcodes import AxisType, GroupOp, Ops
+from tinylab.uop.build import const
+from tinylab.uop.infer import promote
+from tinylab.uop.intern import make
+
+if TYPE_CHECKING:
+    from tinylab.uop.node import UOp
+
+
+def _lift(x: Any, like: UOp) -> UOp:
+    """A Python number as a constant that leaves the other operand's type alone where it can."""
+    if isinstance(x, bool):
+        return const(x, dtypes.bool if like.dtype.kind == "bool" else like.dtype)
+    if isinstance(x, int):
+        return const(x, dtypes.weakint if like.dtype.kind == "bool" else like.dtype)
+    if isinstance(x, float):
+        return const(x, like.dtype if like.dtype.kind == "float" else dtypes.weakfloat)
+    return x  # type: ignore[no-any-return]
+
+
+def _binary(op: Ops, a: UOp, b: UOp) -> UOp:
+    dtype = a.dtype if a.dtype is b.dtype else promote((a, b))
+    return make(op, dtype, (a, b))
+
+
+def _compare(op: Ops, a: UOp, b: UOp) -> UOp:
+    return make(op, dtypes.bool, (a, b))
+
+
+class AlgebraMethods:
+    """Operators, and what is known about an expression."""
+
+    __slots__ = ()
+
+    def __add__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.ADD, self, _lift(x, self))
+
+    def __radd__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.ADD, _lift(x, self), self)
+
+    def __sub__(self: UOp, x: Any) -> UOp:
+        return self + -x if isinstance(x, int | float) else self + x * -1
+
+    def __rsub__(self: UOp, x: Any) -> UOp:
+        return _lift(x, self) + self * -1
+
+    def __mul__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.MUL, self, _lift(x, self))
+
+    def __rmul__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.MUL, _lift(x, self), self)
+
+    def __neg__(self: UOp) -> UOp:
+        return self * -1
+
+    def __truediv__(self: UOp, x: Any) -> UOp:
+        return self * _lift(x, self).alu(Ops.RECIPROCAL)
+
+    def __rtruediv__(self: UOp, x: Any) -> UOp:
+        return _lift(x, self) * self.alu(Ops.RECIPROCAL)
+
+    def __floordiv__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.FLOORDIV, self, _lift(x, self))
+
+    def __rfloordiv__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.FLOORDIV, _lift(x, self), self)
+
+    def __mod__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.FLOORMOD, self, _lift(x, self))
+
+    def __rmod__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.FLOORMOD, _lift(x, self), self)
+
+    def __lshift__(self: UOp, x: Any) -> UOp:
+        return make(Ops.SHL, self.dtype, (self, _lift(x, self)))
+
+    def __rshift__(self: UOp, x: Any) -> UOp:
+        return make(Ops.SHR, self.dtype, (self, _lift(x, self)))
+
+    def __and__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.AND, self, _lift(x, self))
+
+    def __or__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.OR, self, _lift(x, self))
+
+    def __xor__(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.XOR, self, _lift(x, self))
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self: UOp) -> UOp:
+        if self.dtype.kind == "bool":
+            return self.logical_not()
+        return self ^ const(-1, self.dtype)
+
+    def __lt__(self: UOp, x: Any) -> UOp:
+        return _compare(Ops.CMPLT, self, _lift(x, self))
+
+    def __gt__(self: UOp, x: Any) -> UOp:
+        return _compare(Ops.CMPLT, _lift(x, self), self)
+
+    def __ge__(self: UOp, x: Any) -> UOp:
+        return (self < x).logical_not()
+
+    def __le__(self: UOp, x: Any) -> UOp:
+        return (self > x).logical_not()
+
+    def ne(self: UOp, x: Any) -> UOp:
+        return _compare(Ops.CMPNE, self, _lift(x, self))
+
+    def eq(self: UOp, x: Any) -> UOp:
+        return self.ne(x).logical_not()
+
+    def logical_not(self: UOp) -> UOp:
+        return _compare(Ops.CMPNE, self.cast(dtypes.bool), const(True))
+
+    def where(self: UOp, x: Any, y: Any) -> UOp:
+        """x where this holds, y elsewhere."""
+        if isinstance(x, int | float):
+            x = const(x) if isinstance(y, int | float) else _lift(x, y)
+        y = _lift(y, x)
+        dtype = x.dtype if x.dtype is y.dtype else promote((x, y))
+        return make(Ops.WHERE, dtype, (self, x, y))
+
+    def maximum(self: UOp, x: Any) -> UOp:
+        return _binary(Ops.MAX, self, _lift(x, self))
+
+    def minimum(self: UOp, x: Any) -> UOp:
+        """The smaller one; two's complement mirrors by ~x, floats by -x."""
+        other = _lift(x, self)
+        if self.dtype.kind == "float":
+            return -((-self).maximum(-other))
+        return ~((~self).maximum(~other))
+
+    def exp2(self: UOp) -> UOp:
+        return self.alu(Ops.EXP2)
+
+    def log2(self: UOp) -> UOp:
+        return self.alu(Ops.LOG2)
+
+    def sin(self: UOp) -> UOp:
+        return self.alu(Ops.SIN)
+
+    def sqrt(self: UOp) -> UOp:
+        return self.alu(Ops.SQRT)
+
+    def reciprocal(self: UOp) -> UOp:
+        return self.alu(Ops.RECIPROCAL)
+
+    def trunc(self: UOp) -> UOp:
+        return self if self.dtype.kind != "float" else self.alu(Ops.TRUNC)
+
+    def threefry(self: UOp, seed: UOp) -> UOp:
+        return self.alu(Ops.THREEFRY, seed)
+
+    # *** one value
+
+    @property
+    def val(self: UOp) -> Any:
+        """The value of a constant.
+
+        Raises: SymbolicError for anything else.
+        """
+        if self.op is not Ops.CONST:
+            raise SymbolicError(f"{self.op} has no constant value")
+        return self.arg
+
+    def ssimplify(self: UOp) -> Any:
+        """The simplified node, or its Python value when it is constant."""
+        found = self.simplify()
+        return found.arg if found.op is Ops.CONST else found
+
+    def _only_value(self: UOp, kind: type) -> Any:
+        found = self.simplify()
+        lo, hi = found.bounds
+        if lo != hi:
+            raise SymbolicError(
+                f"eval failed to be a single number, range is {lo} to {hi} in "
+                f"{found.render(simplify=False)}",
+                help="bind its variables first",
+            )
+        return kind(lo)
+
+    def __int__(self: UOp) -> int:
+        return self._only_value(int)  # type: ignore[no-any-return]
+
+    def __index__(self: UOp) -> int:
+        return self._only_value(int)  # type: ignore[no-any-return]
+
+    def __float__(self: UOp) -> float:
+        return self._only_value(float)  # type: ignore[no-any-return]
+
+    def __bool__(self: UOp) -> bool:
+        return self._only_value(bool)  # type: ignore[no-any-return]
+
+    # *** parts of an expression
+
+    def split_uop(self: UOp, sep: Ops) -> Iterator[UOp]:
+        """The operands of a chain of one operation, in order."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            if node.op is sep:
+                stack.extend(reversed(node.src))
+            else:
+                yield node
+
+    def const_factor(self: UOp) -> int:
+        """The largest integer known to divide the value; 0 for the constant 0."""
+        if self.op is Ops.CONST:
+            return abs(self.arg) if isinstance(self.arg, int) else 1
+        if self.op is Ops.ADD:
+            return math.gcd(self.src[0].const_factor(), self.src[1].const_factor())
+        if self.op is Ops.MUL:
+            for side in self.src:
+                if side.op is Ops.CONST and isinstance(side.arg, int):
+                    other = self.src[0] if side is self.src[1] else self.src[1]
+                    return abs(side.arg) * other.const_factor()
+        if self.op in GroupOp.Defines and self.arg.multiple_of:
+            return int(self.arg.multiple_of)
+        return 1
+
+    def divides(self: UOp, v: int) -> UOp | None:
+        """The exact quotient by an integer, or None where it is not known to divide."""
+        if v == 1:
+            return self
+        if self.op is Ops.CONST:
+            return self.const_like(self.arg // v) if self.arg % v == 0 else None
+        if self.op is Ops.ADD:
+            a, b = self.src[0].divides(v), self.src[1].divides(v)
+            return None if a is None or b is None else a + b
+        if self.op is Ops.MUL:
+            a = self.src[0].divides(v)
+            if a is not None:
+                return a * self.src[1]
+            b = self.src[1].divides(v)
+            return None if b is None else self.src[0] * b
+        return None
+
+    def divide_exact(self: UOp, v: UOp) -> UOp | None:
+        """The exact quotient by an expression, or None where it is not known to divide."""
+        if self is v:
+            return self.const_like(1)
+        if v.op is Ops.CONST:
+            return self.divides(v.arg)
+        if self.op is Ops.ADD:
+            a, b = self.src[0].divide_exact(v), self.src[1].divide_exact(v)
+            return None if a is None or b is None else a + b
+        factors = list(self.split_uop(Ops.MUL))
+        for wanted in v.split_uop(Ops.MUL):
+            if wanted not in factors:
+                return None
+            factors.remove(wanted)
+        found = self.const_like(1)
+        for factor in factors:
+            found = factor if found.op is Ops.CONST and found.arg == 1 else found * factor
+        return found
+
+    def pop_const(self: UOp, op: Ops = Ops.ADD) -> tuple[UOp, PyConst]:
+        """(the rest, the constant on the right) of a sum or product."""
+        if self.op is op and self.src[1].op is Ops.CONST:
+            return self.src[0], self.src[1].arg
+        return self, 0 if op is Ops.ADD else 1
+
+    @staticmethod
+    def gcd(*uops: UOp) -> UOp:
+        """A constant, perhaps times common factors, that divides every one of the expressions."""
+        number = math.gcd(*(u.const_factor() for u in uops))
+        common: list[UOp] | None = None
+        for u in uops:
+            factors = [f for f in u.split_uop(Ops.MUL) if f.op is not Ops.CONST]
+            common = factors if common is None else [f for f in common if f in factors]
+        found = uops[0].const_like(number)
+        for factor in common or ():
+            found = found * factor
+        return found
+
+    def overflows(self: UOp, dtype: DType) -> bool:
+        """Whether the value may lie outside a type's range."""
+        return bool(self.vmin < dtype.min or dtype.max < self.vmax)
+
+    def variables(self: UOp) -> list[UOp]:
+        """The variables below, by name; `_device_num` stands for a DEVICE range."""
+        found = {u.arg.name: u for u in self.toposort() if u.is_variable}
+        for r in self.toposort():
+            if r.op is Ops.RANGE and r.arg[-1] is AxisType.DEVICE:
+                found["_device_num"] = self.variable("_device_num", 0, r.vmax)
+        return [found[name] for name in sorted(found)]
+
+    def sym_infer(self: UOp, var_vals: dict[str, int]) -> int:
+        """The value with the given values of its variables.
+
+        Raises: SymbolicError where a variable has no value.
+        """
+        values = {v: v.const_like(var_vals[v.expr]) for v in self.variables() if v.expr in var_vals}
+        return int(self.substitute(values))
+
+    def substitute(
+        self: UOp,
+        dvars: dict[UOp, UOp],
+        name: str | None = None,
+        extra_pm: Any = None,
+        walk: bool = False,
+        enter_calls: bool = False,
+    ) -> UOp:
+        """The graph with nodes replaced, matched from the root down.
+
+        Applied again to what was put in, so a swap never ends; walk=True goes once and can swap.
+        """
+        from tinylab.uop.rewrite import substitute
+
+        return substitute(self, dvars, name, extra_pm, walk, enter_calls)
+
+    @property
+    def ended_ranges(self: UOp) -> tuple[UOp, ...]:
+        """The RANGEs that this node closes."""
+        if self.op in (Ops.END, Ops.REDUCE, Ops.STAGE):
+            return self.src[1:]
+        return ()

@@ -1,0 +1,199 @@
+"""What UOp.arg holds: hashable, printable records. Callables never sit here (keys, trace files)."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tinylab.dtype import AddrSpace, DType, PyConst
+from tinylab.opcodes import AxisType, Ops
+
+if TYPE_CHECKING:
+    from tinylab.target import Target
+    from tinylab.uop.node import UOp
+
+_ANSI = re.compile(r"\x1b\[(K|.*?m)")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
+
+
+@functools.cache
+def to_function_name(name: str) -> str:
+    """A name that is legal in every target: odd characters become their two-digit hex code.
+
+    "my kernel!" -> "my20kernel21"
+    """
+    return _NOT_IN_NAMES.sub(lambda m: f"{ord(m.group()):02X}", _ANSI.sub("", name))
+
+
+class RangeArg(tuple[Any, ...]):
+    """(axis id, …, AxisType): more than one id after a split by hand."""
+
+    __slots__ = ()
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(self[:-1])
+
+    @property
+    def axis(self) -> int:
+        return int(self[0])
+
+    @property
+    def kind(self) -> AxisType:
+        kind: AxisType = self[-1]
+        return kind
+
+    def with_kind(self, kind: AxisType) -> RangeArg:
+        return RangeArg((*self[:-1], kind))
+
+
+class ReduceArg(NamedTuple):
+    """The operation, and how many leading axes are reduced (0 where RANGEs are sources)."""
+
+    op: Ops
+    count: int = 0
+
+
+class StageArg(NamedTuple):
+    """A value that is stored over ranges; `reason` says why it is no part of its consumer."""
+
+    device: str | tuple[str, ...] | None
+    addrspace: AddrSpace = AddrSpace.GLOBAL
+    removable: bool = True
+    reason: str = ""
+
+
+BufferizeOpts = StageArg
+
+
+class ParamArg(NamedTuple):
+    """A numbered input of a body, a buffer, or (addrspace ALU) a variable.
+
+    slot -1 is a variable that is known by its name. vmin_vmax are inclusive bounds.
+    """
+
+    slot: int
+    dtype: DType
+    vmin_vmax: tuple[PyConst, PyConst] | None = None
+    multiple_of: int | None = None
+    name: str | None = None
+    addrspace: AddrSpace = AddrSpace.GLOBAL
+    axis: int | None = None
+    device: str | tuple[str, ...] | None = None
+    volatile: bool = False
+
+    def __repr__(self) -> str:
+        shown = [f"{self.slot}", f"{self.dtype!r}"]
+        for name, default in type(self)._field_defaults.items():
+            value = getattr(self, name)
+            if value != default:
+                shown.append(f"{name}={value!r}")
+        return f"ParamArg({', '.join(shown)})"
+
+
+class CallInfo(NamedTuple):
+    """What a CALL or FUNCTION is besides its body and arguments.
+
+    grad_key names a gradient function in `node.callables`, so that no callable sits in a key.
+    """
+
+    name: str | None = None
+    precompile: bool = False
+    precompile_backward: bool = False
+    aux: Any = None
+    grad_key: int | None = None
+
+
+class Estimates(NamedTuple):
+    """Work of a kernel: arithmetic operations, bytes loaded and stored, bytes of distinct memory.
+
+    Each is an int, or an expression of the kernel's variables.
+    """
+
+    ops: int | UOp = 0
+    lds: int | UOp = 0
+    mem: int | UOp = 0
+
+
+class KernelInfo(NamedTuple):
+    """Marks a SINK as the body of one kernel.
+
+    name "test" means: derive it from the axes. opts_to_apply replaces heuristics and search, also
+    when it is empty.
+    """
+
+    name: str = "test"
+    axis_types: tuple[AxisType, ...] = ()
+    dont_use_locals: bool = False
+    applied_opts: tuple[Any, ...] = ()
+    opts_to_apply: tuple[Any, ...] | None = None
+    estimates: Any = None
+    beam: int = 0
+
+    @property
+    def function_name(self) -> str:
+        return to_function_name(self.name)
+
+
+class ProgramInfo(NamedTuple):
+    """How a program is launched: grid, buffers by slot, variables in order."""
+
+    name: str = "test"
+    global_size: tuple[int | UOp, ...] = (1, 1, 1)
+    local_size: tuple[int, ...] | None = None
+    vars: tuple[UOp, ...] = ()
+    globals: tuple[int, ...] = ()
+    outs: tuple[int, ...] = ()
+    ins: tuple[int, ...] = ()
+    target: Target | None = None
+    estimates: Any = None
+
+    @property
+    def function_name(self) -> str:
+        return to_function_name(self.name)
+
+    @property
+    def runtimevars(self) -> dict[str, int]:
+        """Variables that the launch itself sets, by name, with their position in `vars`."""
+        return {v.arg.name: i for i, v in enumerate(self.vars) if v.arg.name == "core_id"}
+
+    def launch_dims(
+        self, var_vals: dict[str, int]
+    ) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+        """(global size, local size) for the values of the variables."""
+        sizes = tuple(
+            s if isinstance(s, int) else int(s.sym_infer(var_vals)) for s in self.global_size
+        )
+        return sizes, self.local_size
+
+    def vals(self, var_vals: dict[str, int]) -> tuple[int | None, ...]:
+        """Values in the order of `vars`; None for what the launch sets.
+
+        Raises: RuntimeError (ScheduleError) when a variable has no value.
+        """
+        from tinylab.errors import ScheduleError
+
+        found: list[int | None] = []
+        for v in self.vars:
+            name = v.arg.name
+            if name == "core_id":
+                found.append(None)
+            elif name in var_vals:
+                found.append(var_vals[name])
+            else:
+                raise ScheduleError(
+                    f"unbound Variable '{name}' used by {self.name}",
+                    help=f"bind it: Variable({name!r}, lo, hi).bind(value)",
+                )
+        return tuple(found)
+
+
+def is_unit(size: object) -> bool:
+    """Whether a size is the integer 1."""
+    return isinstance(size, int) and size == 1
+
+
+def product(sizes: tuple[int, ...]) -> int:
+    return math.prod(sizes)

@@ -1,0 +1,72 @@
+"""The table that makes nodes unique: the same five fields give the same object.
+
+One look-up in a dictionary of weak references; only a miss takes the lock, so several threads may
+build graphs at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import DType
+from tinylab.opcodes import Ops
+
+if TYPE_CHECKING:
+    from tinylab.uop.node import UOp
+
+Key = tuple[Ops, DType, tuple["UOp", ...], Any, Any]
+
+
+class _Entry(weakref.ref["UOp"]):
+    """A weak reference that knows its place in the table, so that it can leave it."""
+
+    __slots__ = ("key",)
+    key: Key
+
+
+cache: dict[Key, _Entry] = {}
+_lock = threading.RLock()  # re-entrant: a finalizer run inside may make nodes
+# Called with each new node while SPEC >= 2.
+check_node: list[Callable[[UOp], None]] = []
+# Gradient functions and other callables that a node refers to by number.
+callables: dict[int, Callable[..., Any]] = {}
+
+
+_node_type: type[UOp]
+
+
+def set_node_type(node_type: type[UOp]) -> None:
+    """Say what class nodes have; called once, by the module that defines it."""
+    global _node_type
+    _node_type = node_type
+
+
+def _forget(entry: _Entry) -> None:
+    if cache.get(entry.key) is entry:
+        del cache[entry.key]
+
+
+def make(op: Ops, dtype: DType, src: tuple[UOp, ...] = (), arg: Any = None, tag: Any = None) -> UOp:
+    """The one node with these five fields."""
+    key = (op, dtype, src, arg, tag)
+    entry = cache.get(key)
+    if entry is not None:
+        node = entry()
+        if node is not None:
+            return node
+    with _lock:
+        entry = cache.get(key)
+        node = None if entry is None else entry()
+        if node is not None:
+            return node
+        node = object.__new__(_node_type)
+        node.op, node.dtype, node.src, node.arg, node.tag = key
+        entry = _Entry(node, _forget)
+        entry.key = key
+        cache[key] = entry
+    for check in check_node:
+        check(node)
+    return node

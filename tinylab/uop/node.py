@@ -1,0 +1,413 @@
+"""UOp: an immutable, interned node of every graph. Equal means identical.
+
+Creation is the hot path of the whole compiler: one look-up in a table of weak references, nothing
+checked unless `SPEC` asks for it. What follows from a node (shape, bounds, open ranges, device) is
+worked out when asked for, without recursion, and kept beside the node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from tinylab.dtype import AddrSpace, DType
+from tinylab.errors import ContractError, ShapeError
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.algebra import AlgebraMethods
+from tinylab.uop.bounds import bounds_of
+from tinylab.uop.build import BuildMethods
+from tinylab.uop.infer import Shape, infer_dtype, infer_shape
+from tinylab.uop.intern import Key, cache, make, set_node_type
+
+if TYPE_CHECKING:
+    from tinylab.device import Buffer
+
+T = TypeVar("T")
+
+class _UOpType(type):
+    """Makes UOp(…) return the interned node."""
+
+    @property
+    def ucache(cls) -> dict[Key, Any]:
+        return cache
+
+    def __call__(
+        cls,
+        op: Ops,
+        dtype: DType | None = None,
+        src: tuple[UOp, ...] = (),
+        arg: Any = None,
+        tag: Any = None,
+        metadata: tuple[Any, ...] | None = None,
+        _buffer: Buffer | None = None,
+    ) -> UOp:
+        node = make(op, infer_dtype(op, src, arg) if dtype is None else dtype, src, arg, tag)
+        if metadata is not None:
+            node.metadata = metadata
+        if _buffer is not None:
+            node._buffer = _buffer
+        return node
+
+
+class UOp(AlgebraMethods, BuildMethods, metaclass=_UOpType):
+    """A node: (op, dtype, src, arg, tag). The same five fields give the same object.
+
+    Metadata and storage are kept beside the node and are no part of what it is.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_bounds",
+        "_buffer_slot",
+        "_device",
+        "_key",
+        "_mask",
+        "_metadata",
+        "_ranges",
+        "_shape_slot",
+        "arg",
+        "dtype",
+        "op",
+        "src",
+        "tag",
+    )
+    op: Ops
+    dtype: DType
+    src: tuple[UOp, ...]
+    arg: Any
+    tag: Any
+    _mask: int
+    _LAZY: ClassVar[dict[str, Callable[[UOp], Any]]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UOp, (self.op, self.dtype, self.src, self.arg, self.tag)
+
+    def __copy__(self) -> UOp:
+        return self
+
+    def __deepcopy__(self, memo: object) -> UOp:
+        return self
+
+    # *** kept beside the node
+
+    @property
+    def metadata(self) -> tuple[Any, ...] | None:
+        """The tensor methods that this node was made by, outermost last."""
+        return getattr(self, "_metadata", None)
+
+    @metadata.setter
+    def metadata(self, value: tuple[Any, ...] | None) -> None:
+        self._metadata = value
+
+    @property
+    def _buffer(self) -> Buffer | None:
+        return getattr(self, "_buffer_slot", None)
+
+    @_buffer.setter
+    def _buffer(self, value: Buffer | None) -> None:
+        self._buffer_slot = value
+
+    def _lazy(self, slot: str) -> Any:
+        """Fill a slot here and below, sources first, without recursion."""
+        compute = self._LAZY[slot]
+        stack = [self]
+        while stack:
+            node = stack[-1]
+            if hasattr(node, slot):
+                stack.pop()
+                continue
+            missing = [s for s in node.src if not hasattr(s, slot)]
+            if missing:
+                stack.extend(missing)
+                continue
+            setattr(node, slot, compute(node))
+            stack.pop()
+        return getattr(self, slot)
+
+    @property
+    def _shape(self) -> Shape | None:
+        try:
+            return self._shape_slot  # type: ignore[attr-defined, no-any-return]
+        except AttributeError:
+            return self._lazy("_shape_slot")  # type: ignore[no-any-return]
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the value, ints or expressions.
+
+        Raises: ShapeError where the node is no value.
+        """
+        found = self._shape
+        if found is None:
+            raise ShapeError(f"shape requested, but {self.op} doesn't have a shape")
+        return found
+
+    @property
+    def bounds(self) -> tuple[Any, Any]:
+        """(vmin, vmax): inclusive bounds of the value; the dtype's limits where unknown."""
+        try:
+            return self._bounds  # type: ignore[attr-defined, no-any-return]
+        except AttributeError:
+            return self._lazy("_bounds")  # type: ignore[no-any-return]
+
+    @property
+    def vmin(self) -> Any:
+        return self.bounds[0]
+
+    @property
+    def vmax(self) -> Any:
+        return self.bounds[1]
+
+    @property
+    def ranges(self) -> dict[UOp, None]:
+        """The RANGEs that are open at this node: used below it and not ended."""
+        try:
+            return self._ranges  # type: ignore[attr-defined, no-any-return]
+        except AttributeError:
+            return self._lazy("_ranges")  # type: ignore[no-any-return]
+
+    @property
+    def device(self) -> str | tuple[str, ...] | None:
+        """Where the value is; None for values that are everywhere (constants, expressions)."""
+        try:
+            return self._device  # type: ignore[attr-defined, no-any-return]
+        except AttributeError:
+            return self._lazy("_device")  # type: ignore[no-any-return]
+
+    @property
+    def key(self) -> bytes:
+        """SHA-256 over op, dtype, arg as text and the sources' keys; the tag is left out.
+
+        The same in every process.
+        """
+        try:
+            return self._key  # type: ignore[attr-defined, no-any-return]
+        except AttributeError:
+            return self._lazy("_key")  # type: ignore[no-any-return]
+
+    # *** walking
+
+    def toposort(
+        self, gate: Callable[[UOp], bool] | None = None, enter_calls: bool = True
+    ) -> dict[UOp, None]:
+        """Every node below, sources first, self last.
+
+        gate returning False leaves a node and its sources out; enter_calls=False skips the bodies
+        of CALL and FUNCTION.
+        """
+        done: dict[UOp, None] = {}
+        stack: list[tuple[UOp, bool]] = [(self, False)]
+        while stack:
+            node, visited = stack.pop()
+            if node in done:
+                continue
+            if visited:
+                done[node] = None
+            elif gate is None or gate(node):
+                stack.append((node, True))
+                src = node.src
+                if not enter_calls and node.op in (Ops.CALL, Ops.FUNCTION):
+                    src = src[1:]
+                stack.extend((s, False) for s in reversed(src))
+        return done
+
+    def topovisit(self, visitor: Callable[[UOp], T], cache: dict[UOp, T]) -> T:
+        """visitor(node) for each node below, sources first; cache holds the results."""
+        for node in self.toposort(lambda n: n not in cache):
+            cache[node] = visitor(node)
+        return cache[self]
+
+    @property
+    def backward_slice(self) -> dict[UOp, None]:
+        """Every node below, without self."""
+        found = self.toposort()
+        del found[self]
+        return found
+
+    @property
+    def backward_slice_with_self(self) -> dict[UOp, None]:
+        return self.toposort()
+
+    def op_in_backward_slice_with_self(self, *ops: Ops) -> bool:
+        return any(node.op in ops for node in self.toposort())
+
+    # *** changing
+
+    def replace(self, **fields: Any) -> UOp:
+        """The node with some fields changed: op, dtype, src, arg, tag.
+
+        The dtype is worked out again where the sources' types changed and none is given.
+
+        Raises: ContractError for any other keyword.
+        """
+        unused = fields.keys() - {"op", "dtype", "src", "arg", "tag"}
+        if unused:
+            raise ContractError(f"unused kwargs in replace: {sorted(unused)}")
+        src = fields.get("src", self.src)
+        op, arg = fields.get("op", self.op), fields.get("arg", self.arg)
+        dtype = fields.get("dtype")
+        if dtype is None:
+            dtype = self.dtype
+            if src is not self.src and not _same_types(src, self.src):
+                dtype = infer_dtype(op, src, arg) if op not in _STATED else dtype
+        return make(op, dtype, src, arg, fields.get("tag", self.tag))
+
+    def rtag(self, tag: Any = True) -> UOp:
+        """The node with another tag."""
+        return make(self.op, self.dtype, self.src, self.arg, tag)
+
+    # *** what lies underneath
+
+    @property
+    def base(self) -> UOp:
+        """The node below all movement and DETACH."""
+        node = self
+        while node.op in GroupOp.Movement or node.op is Ops.DETACH:
+            node = node.src[0]
+        return node
+
+    @property
+    def without_after(self) -> UOp:
+        """The value below all AFTERs."""
+        node = self
+        while node.op is Ops.AFTER:
+            node = node.src[0]
+        return node
+
+    @property
+    def buf_uop(self) -> UOp:
+        """The BUFFER, PARAM, MSELECT or MSTACK that this value is stored in.
+
+        Raises: ContractError where there is none.
+        """
+        node = self
+        while node.op in _THROUGH_STORAGE:
+            node = node.src[0]
+        if node.op not in (Ops.BUFFER, Ops.PARAM, Ops.MSELECT, Ops.MSTACK):
+            raise ContractError(f"must be BUFFER, but {node.op} holds no storage")
+        return node
+
+    def has_buffer_identity(self, after_ok: bool = False) -> bool:
+        """Whether this is a whole buffer, perhaps reshaped."""
+        node = self
+        while node.op is Ops.RESHAPE or (after_ok and node.op is Ops.AFTER):
+            node = node.src[0]
+        return node.op in (Ops.BUFFER, Ops.PARAM)
+
+    @property
+    def realized(self) -> Buffer | None:
+        """The allocated storage of a BUFFER, or None."""
+        if self.op is Ops.BUFFER and self._buffer is not None and self._buffer.is_allocated():
+            return self._buffer
+        return None
+
+    @property
+    def is_realized(self) -> bool:
+        return self.base.realized is not None
+
+    @property
+    def addrspace(self) -> AddrSpace | None:
+        """Where the storage below this address is; None where there is none."""
+        node = self
+        while node.op in _THROUGH_STORAGE or node.op in (Ops.INDEX, Ops.SHRINK):
+            node = node.src[0]
+        return node.arg.addrspace if node.op in GroupOp.Defines else None
+
+    # *** for people
+
+    def __repr__(self) -> str:
+        from tinylab.uop.printer import node_repr
+
+        return node_repr(self)
+
+    def render(self, simplify: bool = True, pm: Any = None) -> str:
+        """The expression as text: (i+3), (i*4+2), (x if (c) else y)."""
+        from tinylab.uop.printer import render_expression
+
+        return render_expression(self.simplify() if simplify else self)
+
+    def pyrender(self) -> str:
+        """Python text that assigns `ast` and rebuilds the node."""
+        from tinylab.uop.printer import render_python
+
+        return render_python(self)
+
+    def simplify(self, tracked: bool = False) -> UOp:
+        """Symbolic rules to their fixed point."""
+        from tinylab.uop.rewrite import graph_rewrite
+        from tinylab.uop.symbolic import symbolic
+
+        return graph_rewrite(self, symbolic, name="simplify" if tracked else None)
+
+
+# The dtype of these is stated, never worked out.
+_STATED = {Ops.CUSTOM, Ops.CUSTOMI, Ops.INS, Ops.CONST, Ops.NOOP, Ops.BUFFER, Ops.PARAM}
+_THROUGH_STORAGE = {Ops.RESHAPE, Ops.CONTIGUOUS, Ops.DETACH, Ops.UNSHARD, Ops.AFTER, Ops.BITCAST}
+
+
+def _same_types(a: Iterable[UOp], b: Iterable[UOp]) -> bool:
+    return [s.dtype for s in a] == [s.dtype for s in b]
+
+
+def _ranges_of(node: UOp) -> dict[UOp, None]:
+    op, src = node.op, node.src
+    if op is Ops.RANGE:
+        below = [s.ranges for s in src]
+        return {**_merge(below), node: None}
+    if op in (Ops.END, Ops.REDUCE, Ops.STAGE):
+        ended = dict.fromkeys(r for s in src[1:] for r in s.ranges if r in src[1:])
+        return {r: None for r in _merge([s.ranges for s in src]) if r not in ended}
+    if op in (Ops.CALL, Ops.FUNCTION):
+        src = src[1:]
+    return _merge([s.ranges for s in src])
+
+
+_NO_RANGES: dict[UOp, None] = {}
+
+
+def _merge(found: list[dict[UOp, None]]) -> dict[UOp, None]:
+    some = [f for f in found if f]
+    if not some:
+        return _NO_RANGES
+    first = some[0]
+    if len(some) == 1 or all(f is first for f in some):
+        return first
+    merged = dict(first)
+    for f in some[1:]:
+        merged.update(f)
+    return merged if len(merged) > len(first) else first
+
+
+def _device_of(node: UOp) -> str | tuple[str, ...] | None:
+    if node.op in GroupOp.Defines:
+        device: str | tuple[str, ...] | None = node.arg.device
+        return device
+    if node.op is Ops.COPY:
+        return node.arg  # type: ignore[no-any-return]
+    if node.op is Ops.ALLREDUCE:
+        return node.arg[1]  # type: ignore[no-any-return]
+    if node.op is Ops.STAGE and node.arg.device is not None:
+        return node.arg.device  # type: ignore[no-any-return]
+    if node.op is Ops.GETTUPLE and node.src[0].op is Ops.FUNCTION:
+        return node.src[0].src[0].src[node.arg].device
+    return next((s.device for s in node.src if s.device is not None), None)
+
+
+def _key_of(node: UOp) -> bytes:
+    text = repr((node.op.name, node.dtype.name, node.arg)).encode()
+    return hashlib.sha256(text + b"".join(s.key for s in node.src)).digest()
+
+
+set_node_type(UOp)
+UOp._LAZY.update(
+    _shape_slot=infer_shape, _bounds=bounds_of, _ranges=_ranges_of, _device=_device_of, _key=_key_of
+)
+
+Variable = UOp
+
+
+def new_dtype(node: UOp) -> DType:
+    """The dtype that follows from the sources, or the stated one."""
+    return node.dtype if node.op in _STATED else infer_dtype(node.op, node.src, node.arg)
+

@@ -1,0 +1,53 @@
+"""Questions about sizes, which are ints or expressions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tinylab.uop.build import sint_to_uop
+
+if TYPE_CHECKING:
+    from tinylab.uop.node import UOp
+
+
+def resolve(cond: UOp | bool, default: bool = True) -> bool:
+    """A condition on sizes as a bool; the default where it is not decided."""
+    if isinstance(cond, bool):
+        return cond
+    lo, hi = cond.bounds
+    if lo == hi:
+        return bool(lo)
+    lo, hi = cond.simplify().bounds
+    return bool(lo) if lo == hi else default
+
+
+def smax(*sizes: Any) -> Any:
+    """The largest of some sizes; an expression where bounds do not decide."""
+    return _pick(sizes, largest=True)
+
+
+def smin(*sizes: Any) -> Any:
+    """The smallest of some sizes; an expression where bounds do not decide."""
+    return _pick(sizes, largest=False)
+
+
+def _pick(sizes: tuple[Any, ...], largest: bool) -> Any:
+    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+        sizes = tuple(sizes[0])
+    if all(isinstance(s, int) for s in sizes):
+        return max(sizes) if largest else min(sizes)
+    found = sint_to_uop(sizes[0])
+    for s in sizes[1:]:
+        other = sint_to_uop(s)
+        found = found.maximum(other) if largest else found.minimum(other)
+    return found.ssimplify()
+
+
+def ssimplify(x: Any) -> Any:
+    """A size simplified to an int where it is one."""
+    return x if isinstance(x, int) else x.ssimplify()
+
+
+def sym_infer(x: Any, var_vals: dict[str, int]) -> int:
+    """A size with the given values of its variables."""
+    return x if isinstance(x, int) else x.sym_infer(var_vals)
