@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Sint = Any  # int | UOp
 _numbers = itertools.count()
+# The axis id of the loop variable inside `_iota`: no loop of a kernel has a negative id.
+IOTA_AXIS = -2
 
 
 def fresh_number() -> int:
@@ -501,6 +503,48 @@ class BuildMethods:
         if not real:
             return value
         return make(Ops.REDUCE, self.dtype, (value,), ReduceArg(op, len(real)))
+
+    def _mop(self: UOp, op: Ops, arg: tuple[Any, ...]) -> UOp:
+        """A movement in the words of the shared methods.
+
+        RESHAPE a shape, PERMUTE an order, EXPAND sizes to put in front, PAD (before, after) pairs,
+        SHRINK (begin, end) pairs, FLIP one bool per axis.
+        """
+        if op is Ops.RESHAPE:
+            return self._reshape(arg)
+        if op is Ops.PERMUTE:
+            return self._permute(arg)
+        if op is Ops.EXPAND:
+            return self._expand_front(arg)
+        if op is Ops.FLIP:
+            return self._flip(arg)
+        if op is Ops.PAD:
+            sizes = [b + s + a for (b, a), s in zip(arg, self.shape, strict=True)]
+            return self._pad([b for b, _ in arg], sizes)
+        return self._shrink([b for b, _ in arg], [e - b for b, e in arg])
+
+    @staticmethod
+    def _iota(size: Sint, dtype: DType) -> UOp:
+        """(size,) 0, 1, 2, …: a loop variable staged over its own loop, never stored."""
+        r = make(
+            Ops.RANGE,
+            dtypes.weakint,
+            (sint_to_uop(size),),
+            RangeArg((IOTA_AXIS, AxisType.PLACEHOLDER)),
+        )
+        return make(Ops.STAGE, dtype, (r.cast(dtype), r), StageArg(None))
+
+    def detach(self: UOp) -> UOp:
+        """The same value, where gradients stop."""
+        return make(Ops.DETACH, self.dtype, (self,))
+
+    def contiguous(self: UOp, **kwargs: Any) -> UOp:
+        """The same value, stored."""
+        return self if self.op is Ops.CONTIGUOUS else make(Ops.CONTIGUOUS, self.dtype, (self,))
+
+    def contiguous_backward(self: UOp) -> UOp:
+        """The same value, whose gradient is stored."""
+        return make(Ops.CONTIGUOUS_BACKWARD, self.dtype, (self,))
 
     # *** devices and calls
 

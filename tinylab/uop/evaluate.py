@@ -86,7 +86,7 @@ def _shift_left(x: int, y: int) -> int:
 
 
 def _shift_right(x: int, y: int) -> int:
-    return x >> min(y, 64) if y >= 0 else 0
+    return x >> y if 0 <= y < 64 else 0
 
 
 def threefry2x32(counter: int, key: int) -> int:
@@ -147,8 +147,12 @@ def exec_alu(op: Ops, dtype: DType, operands: Sequence[Any], truncate_output: bo
     """
     if op is not Ops.WHERE and any(o is Invalid for o in operands):
         return Invalid
+    # ConstFloat compares by its bits, arithmetic by value: NaN != NaN and 0.0 == -0.0.
+    operands = [float(o) if isinstance(o, float) else o for o in operands]
     if op is Ops.MULACC and dtype.kind == "float":
         operands = [float(o) for o in operands]
+    if op in (Ops.SHL, Ops.SHR) and not 0 <= operands[1] < dtype.bits:
+        return 0
     found = python_alu[op](*operands)
     if found is Invalid or not truncate_output:
         return found

@@ -1,0 +1,297 @@
+"""Comparisons of integers: constants to one side, common factors out, conditions joined.
+
+    x + 3 < 10      ->   x < 7
+    x*4 + y < 32    ->   x < 8        0 <= y < 4
+    !(x < 5)        ->   4 < x
+    x < 5 & x < 3   ->   x < 3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from tinylab.dtype import DType, dtypes
+from tinylab.opcodes import Ops
+from tinylab.uop.build import const
+from tinylab.uop.intern import make
+from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.pattern import UPat
+from tinylab.uop.symbolic.terms import Order, Sum, is_const, span
+
+if TYPE_CHECKING:
+    from tinylab.uop.node import UOp
+
+
+def less(x: UOp, y: UOp) -> UOp:
+    """x < y as a node."""
+    return make(Ops.CMPLT, dtypes.bool, (x, y))
+
+
+def _in_range(value: int, dtype: DType) -> bool:
+    return bool(dtype.min <= value <= dtype.max)
+
+
+# *** one comparison with a constant
+
+
+def less_than_constant(x: UOp, c: UOp) -> UOp | None:
+    """x < c with nothing but terms on the left and no common factor among them."""
+    if not is_const(c) or x.dtype is not c.dtype:
+        return None
+    if x.op is Ops.FLOORDIV and _divides_by(x):
+        return _bounded_quotient(x, c.arg)
+    if x.op not in (Ops.ADD, Ops.MUL):
+        return None
+    found = _simpler(Sum.of(x), c.arg - 1)
+    if found is None:
+        return None
+    terms, most = found
+    return _at_most(terms, most, x.dtype)
+
+
+def greater_than_constant(x: UOp, c: UOp) -> UOp | None:
+    """c < x likewise, by way of -x < -c."""
+    if not is_const(c) or x.dtype is not c.dtype:
+        return None
+    if x.op is Ops.FLOORDIV and _divides_by(x):
+        return _bounded_quotient(x, c.arg, from_below=True)
+    if x.op not in (Ops.ADD, Ops.MUL):
+        return None
+    total = Sum.of(x)
+    mirrored = Sum({t: -f for t, f in total.terms.items()}, -total.const, total.dtype)
+    found = _simpler(mirrored, -c.arg - 1) if total.exact else None
+    if found is None:
+        return None
+    terms, most = found
+    return _at_most(terms, most, x.dtype)
+
+
+def _simpler(total: Sum, most: int) -> tuple[dict[UOp, int], int] | None:
+    """sum <= most with smaller coefficients and no constant; None if it has that form already."""
+    if not total.terms or not total.exact:
+        return None
+    terms, most = total.terms, most - total.const
+    divisor = _common_divisor(terms, most)
+    if divisor is None and total.const == 0:
+        return None
+    if divisor is None:
+        return (terms, most) if Sum(terms, 0, total.dtype).exact else None
+    big, small, factor = divisor
+    low, high = span(small, 0)
+    # factor * big + small <= most, with low <= small <= high < low + factor
+    room, rest = divmod(most, factor)
+    if rest < low:
+        room -= 1
+    elif rest < high:
+        return (terms, most) if total.const and Sum(terms, 0, total.dtype).exact else None
+    return {t: f // factor for t, f in big.items()}, room
+
+
+def _common_divisor(
+    terms: dict[UOp, int], most: int
+) -> tuple[dict[UOp, int], dict[UOp, int], int] | None:
+    """(multiples of a factor, the rest that stays below the factor, the factor)."""
+    for factor in sorted({abs(f) for f in terms.values()}, reverse=True):
+        if factor == 1:
+            return None
+        big = {t: f for t, f in terms.items() if f % factor == 0}
+        small = {t: f for t, f in terms.items() if f % factor}
+        low, high = span(small, 0)
+        rest = most % factor
+        if 0 <= low and high < factor and (rest < low or high <= rest):
+            return big, small, factor
+    gcd = Sum(terms, 0, dtypes.weakint).gcd
+    return (terms, {}, gcd) if gcd > 1 else None
+
+
+def _at_most(terms: dict[UOp, int], most: int, dtype: DType) -> UOp | None:
+    """terms <= most as a comparison; terms that are all negative change sides."""
+    if all(f < 0 for f in terms.values()):
+        terms, most = {t: -f for t, f in terms.items()}, -most - 1
+        return less(const(most, dtype), _build(terms, dtype)) if _in_range(most, dtype) else None
+    return less(_build(terms, dtype), const(most + 1, dtype)) if _in_range(most + 1, dtype) else None
+
+
+def _build(terms: dict[UOp, int], dtype: DType) -> UOp:
+    return Sum(terms, 0, dtype).build()
+
+
+def _divides_by(x: UOp) -> bool:
+    return is_const(x.src[1]) and x.src[1].arg > 0 and x.src[0].dtype is x.dtype
+
+
+def _bounded_quotient(x: UOp, c: int, from_below: bool = False) -> UOp | None:
+    """x//n < c  ->  x < c*n;  c < x//n  ->  c*n + n-1 < x."""
+    inner, n = x.src[0], x.src[1].arg
+    limit = c * n + n - 1 if from_below else c * n
+    if not _in_range(limit, x.dtype):
+        return None
+    bound = const(limit, x.dtype)
+    return less(bound, inner) if from_below else less(inner, bound)
+
+
+def unequal_to_constant(x: UOp, c: UOp) -> UOp | None:
+    """x != c with nothing but terms on the left and no common factor among them."""
+    if not is_const(c) or x.dtype is not c.dtype or x.op not in (Ops.ADD, Ops.MUL):
+        return None
+    total = Sum.of(x)
+    if not total.terms or not total.exact:
+        return None
+    wanted, gcd = c.arg - total.const, total.gcd
+    if gcd == 1 and total.const == 0:
+        return None
+    if wanted % gcd:
+        return const(True)
+    terms = {t: f // gcd for t, f in total.terms.items()}
+    if not (_in_range(wanted // gcd, x.dtype) and Sum(terms, 0, x.dtype).exact):
+        return None
+    return make(Ops.CMPNE, dtypes.bool, (_build(terms, x.dtype), const(wanted // gcd, x.dtype)))
+
+
+def shift_both_sides(x: UOp, y: UOp) -> UOp | None:
+    """Two sums compared, without the terms that they share."""
+    if Ops.ADD not in (x.op, y.op) or x.dtype is not dtypes.weakint or y.dtype is not x.dtype:
+        return None
+    left, right = Sum.of(x), Sum.of(y)
+    shared = left.terms.keys() & right.terms.keys()
+    if not shared and not (left.const and right.const):
+        return None
+    a, b = dict(left.terms), dict(right.terms)
+    for term in shared:
+        factor = min(a[term], b[term]) if a[term] > 0 and b[term] > 0 else max(a[term], b[term])
+        if (a[term] > 0) != (b[term] > 0):
+            return None
+        for side in (a, b):
+            side[term] -= factor
+            if side[term] == 0:
+                del side[term]
+    moved = min(left.const, right.const)
+    return less(
+        Sum(a, left.const - moved, x.dtype).build(), Sum(b, right.const - moved, x.dtype).build()
+    )
+
+
+# *** opposites
+
+
+def opposite_of_less(x: UOp, c: UOp) -> UOp | None:
+    """!(x < c)  ->  c-1 < x, of integers."""
+    if not is_const(c) or not dtypes.is_int(x.dtype) or not _in_range(c.arg - 1, c.dtype):
+        return None
+    return less(const(c.arg - 1, c.dtype), x)
+
+
+def opposite_of_greater(x: UOp, c: UOp) -> UOp | None:
+    """!(c < x)  ->  x < c+1, of integers."""
+    if not is_const(c) or not dtypes.is_int(x.dtype) or not _in_range(c.arg + 1, c.dtype):
+        return None
+    return less(x, const(c.arg + 1, c.dtype))
+
+
+def compare_bool(u: UOp, x: UOp, c: UOp) -> UOp | None:
+    """A comparison of a bool's 0 or 1 with a constant, as the bool or its opposite."""
+    if not is_const(c) or not dtypes.is_int(u.src[0].dtype):
+        return None
+    # What remains after bounds: x != 0, x != 1, x < 1, 0 < x.
+    holds = (u.op is Ops.CMPNE) == (c.arg == 0) if u.op is Ops.CMPNE else u.src[0] is c
+    return x if holds else make(Ops.CMPNE, dtypes.bool, (x, const(True)))
+
+
+# *** conditions that hold together
+
+
+class Limit(NamedTuple):
+    """One side of an interval: x <= most, or x >= least."""
+
+    x: UOp
+    most: int | None
+    least: int | None
+
+
+def limit_of(clause: UOp) -> Limit | None:
+    """What a comparison of integers with a constant says; None for anything else."""
+    if clause.op is not Ops.CMPLT:
+        return None
+    x, y = clause.src
+    if is_const(y) and dtypes.is_int(x.dtype):
+        return Limit(x, y.arg - 1, None)
+    if is_const(x) and dtypes.is_int(y.dtype):
+        return Limit(y, None, x.arg + 1)
+    return None
+
+
+def clauses_of(condition: UOp) -> Iterator[UOp]:
+    """What is joined by `and`, from left to right."""
+    stack = [condition]
+    while stack:
+        node = stack.pop()
+        if node.op is Ops.AND and node.dtype is dtypes.bool:
+            stack.extend(reversed(node.src))
+        else:
+            yield node
+
+
+def both(clauses: list[UOp]) -> UOp:
+    """The clauses joined by `and`; True for none."""
+    joined = clauses[0] if clauses else const(True)
+    for clause in clauses[1:]:
+        joined = make(Ops.AND, dtypes.bool, (joined, clause))
+    return joined
+
+
+def join_conditions(u: UOp) -> UOp | None:
+    """A conjunction in order, nothing twice, of two limits on one value the tighter one."""
+    clauses = list(clauses_of(u))
+    if any(c._shape for c in clauses):
+        return None  # lanes: what stands in one lane says nothing of the others' shapes
+    kept: dict[UOp, UOp] = {}  # a key for each limit of each value -> its clause
+    for clause in dict.fromkeys(clauses):
+        limit = limit_of(clause)
+        side = clause if limit is None else make(Ops.TUPLE, dtypes.void, (limit.x,), limit.most is None)
+        kept[side] = _tighter(kept[side], clause) if side in kept else clause
+    if _contradictory(list(kept.values())):
+        return const(False)
+    joined = both(sorted(kept.values(), key=Order))
+    return None if joined is u else joined
+
+
+def _tighter(a: UOp, b: UOp) -> UOp:
+    first, second = limit_of(a), limit_of(b)
+    assert first is not None and second is not None, "only limits are merged"
+    if first.most is not None and second.most is not None:
+        return a if first.most <= second.most else b
+    assert first.least is not None and second.least is not None, "one side at a time"
+    return a if first.least >= second.least else b
+
+
+def _contradictory(clauses: list[UOp]) -> bool:
+    """Whether two limits leave a value no room."""
+    least: dict[UOp, int] = {}
+    most: dict[UOp, int] = {}
+    for limit in filter(None, map(limit_of, clauses)):
+        if limit.most is not None:
+            most[limit.x] = limit.most
+        if limit.least is not None:
+            least[limit.x] = limit.least
+    return any(least[x] > most[x] for x in least.keys() & most.keys())
+
+
+X, Y, C = UPat.var("x"), UPat.var("y"), UPat.cvar("c")
+TRUE = UPat.const(True, dtypes.bool)
+WIDENED = UPat(Ops.CAST, src=(UPat.var("x", dtypes.bool),))
+
+# fmt: off
+pm_compare = PatternMatcher([
+    Rule("lt_self",       "x < x -> False",                    UPat(Ops.CMPLT, src=(X, X), name="u"), lambda u, x: u.const_like(False)),
+    Rule("lt_bool",       "x as int < c -> x or !x",           UPat(Ops.CMPLT, src=[WIDENED, C], name="u"), compare_bool),
+    Rule("ne_bool",       "x as int != c -> x or !x",          UPat(Ops.CMPNE, src=[WIDENED, C], name="u"), compare_bool),
+    Rule("lt_constant",   "a*x + b < c -> x < (c-b)/a",        UPat(Ops.CMPLT, src=(X, C)), less_than_constant),
+    Rule("gt_constant",   "c < a*x + b -> (c-b)/a < x",        UPat(Ops.CMPLT, src=(C, X)), greater_than_constant),
+    Rule("ne_constant",   "a*x + b != c -> x != (c-b)/a",      UPat(Ops.CMPNE, src=(X, C)), unequal_to_constant),
+    Rule("lt_shared",     "x + z < y + z -> x < y",            UPat(Ops.CMPLT, src=(X, Y)), shift_both_sides),
+    Rule("not_lt",        "!(x < c) -> c-1 < x",               UPat(Ops.CMPNE, src=(UPat(Ops.CMPLT, src=(X, C)), TRUE)), opposite_of_less),
+    Rule("not_gt",        "!(c < x) -> x < c+1",               UPat(Ops.CMPNE, src=(UPat(Ops.CMPLT, src=(C, X)), TRUE)), opposite_of_greater),
+    Rule("join_conditions", "x < c & x < d -> x < min(c, d)",  UPat(Ops.AND, dtypes.bool, name="u"), join_conditions),
+])
+# fmt: on
