@@ -51,7 +51,8 @@ class Pass:
         assert run is not None, "a pass is a table or a function"
         if not listeners:
             return run(root, own)
-        return recorded(self.name, self.place, root, False, lambda log: run(root, own))
+        order = (False, False, False)
+        return recorded(self.name, self.place, root, order, lambda log: run(root, own))
 
     def __repr__(self) -> str:
         return f"Pass({self.name!r})"

@@ -29,7 +29,15 @@ Match = tuple[Rule, "UOp", "UOp", int]
 class Listener(Protocol):
     """Who wants to know of passes and matches."""
 
-    def begin_pass(self, name: str, place: Place, root: UOp, bottom_up: bool) -> list[Match]:
+    def begin_pass(
+        self,
+        name: str,
+        place: Place,
+        root: UOp,
+        bottom_up: bool,
+        walk: bool = False,
+        enter_calls: bool = False,
+    ) -> list[Match]:
         """A pass starts; its matches are appended to the list that is returned."""
 
     def end_pass(
@@ -245,15 +253,23 @@ def graph_rewrite(
         context = RewriteContext(up, down, ctx, enter_calls, log)
         return context.walk_rewrite(sink) if walk else context.unified_rewrite(sink)
 
-    return recorded(name or "rewrite", place_of_caller(), sink, bottom_up, run)
+    order = (bottom_up, walk, enter_calls)
+    return recorded(name or "rewrite", place_of_caller(), sink, order, run)
 
 
 def recorded(
-    name: str, place: Place, root: UOp, bottom_up: bool, run: Callable[[list[Match]], UOp]
+    name: str,
+    place: Place,
+    root: UOp,
+    order: tuple[bool, bool, bool],
+    run: Callable[[list[Match]], UOp],
 ) -> UOp:
-    """run(log) with every listener told of the pass; the first one's list is the log."""
+    """run(log) with every listener told of the pass; the first one's list is the log.
+
+    order is (bottom_up, walk, enter_calls).
+    """
     heard = list(listeners)
-    logs = [listener.begin_pass(name, place, root, bottom_up) for listener in heard]
+    logs = [listener.begin_pass(name, place, root, *order) for listener in heard]
     log: list[Match] = logs[0] if logs else []
     after: UOp | None = None
     error: BaseException | None = None

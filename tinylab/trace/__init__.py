@@ -1,0 +1,1 @@
+"""What happened: records of rewriting and events, stepping, provenance, the .tlab file."""

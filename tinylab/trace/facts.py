@@ -1,0 +1,146 @@
+"""Heads and rules as plain text: what a viewer shows and a file keeps."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.trace.nodes import Head
+
+_LONGEST_ARG = 400
+
+
+class HeadFacts(NamedTuple):
+    """A node apart from its sources, in words. `kind` groups ops for colours and filters."""
+
+    op: str
+    dtype: str
+    arg: str
+    tag: str
+    label: str
+    kind: str
+
+
+class RuleFacts(NamedTuple):
+    """A row of a rule table: its name, its law, the text of its result, and where it stands."""
+
+    name: str
+    law: str
+    source: str
+    file: str
+    line: int
+
+
+_MEMORY = {Ops.BUFFER, Ops.PARAM, Ops.INDEX, Ops.LOAD, Ops.STORE, Ops.COPY, Ops.CONTIGUOUS,
+           Ops.CONTIGUOUS_BACKWARD, Ops.STAGE, Ops.GETADDR, Ops.MSELECT, Ops.MSTACK,
+           Ops.UNSHARD}  # fmt: skip
+_CONTROL = {Ops.SINK, Ops.AFTER, Ops.GROUP, Ops.CALL, Ops.FUNCTION, Ops.PROGRAM, Ops.LINEAR, Ops.IF,
+            Ops.ENDIF, Ops.BARRIER, Ops.TUPLE, Ops.GETTUPLE, Ops.CUSTOM_FUNCTION,
+            Ops.SOURCE, Ops.BINARY}  # fmt: skip
+_KINDS: tuple[tuple[str, set[Ops] | frozenset[Ops]], ...] = (
+    ("movement", set(GroupOp.Movement)),
+    ("alu", set(GroupOp.ALU) | {Ops.CAST, Ops.BITCAST, Ops.CUSTOM, Ops.CUSTOMI}),
+    ("reduce", {Ops.REDUCE, Ops.ALLREDUCE, Ops.WMMA}),
+    ("memory", _MEMORY),
+    ("const", {Ops.CONST, Ops.STACK, Ops.PYLITERAL}),
+    ("range", {Ops.RANGE, Ops.END, Ops.SPECIAL}),
+    ("control", _CONTROL),
+)
+KIND_OF = {op: kind for kind, ops in _KINDS for op in ops}
+
+
+def head_facts(head: Head | HeadFacts) -> HeadFacts:
+    """A head in words; one that was read from a file is in words already."""
+    if isinstance(head, HeadFacts):
+        return head
+    op = head.op
+    arg = _arg_text(op, head.arg)
+    return HeadFacts(
+        op=op.name,
+        dtype=_dtype_text(head.dtype),
+        arg=arg,
+        tag="" if head.tag is None else _short(repr(head.tag)),
+        label=_label(op, head.arg, arg),
+        kind=KIND_OF.get(op, "other"),
+    )
+
+
+def _dtype_text(dtype: Any) -> str:
+    return str(getattr(dtype, "name", dtype))
+
+
+def _short(text: str, longest: int = _LONGEST_ARG) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _arg_text(op: Ops, arg: Any) -> str:
+    if arg is None:
+        return ""
+    if isinstance(arg, bytes):
+        return f"{len(arg)} bytes"
+    if op in (Ops.CAST, Ops.BITCAST):
+        return _dtype_text(arg)
+    if op is Ops.RANGE and isinstance(arg, tuple):
+        return ", ".join([*map(str, arg[:-1]), getattr(arg[-1], "name", str(arg[-1]))])
+    if isinstance(arg, str):
+        return _short(arg)
+    return _short(repr(arg).replace("Ops.", ""))
+
+
+def _label(op: Ops, arg: Any, text: str) -> str:
+    """A few words for a box: the op, and the part of the argument that tells boxes apart."""
+    words = _LABELS.get(op)
+    if words is None or arg is None:
+        return op.name
+    try:
+        return _short(f"{op.name} {words(arg)}", 60)
+    except (AttributeError, IndexError, TypeError):
+        return _short(f"{op.name} {text}", 60)
+
+
+def _param_words(arg: Any) -> str:
+    return str(arg.name) if arg.name is not None else f"{arg.slot}"
+
+
+_LABELS: dict[Ops, Callable[[Any], str]] = {
+    Ops.CONST: lambda arg: str(arg),
+    Ops.RANGE: lambda arg: f"{'_'.join(map(str, arg[:-1]))} {arg[-1].name}",
+    Ops.SPECIAL: lambda arg: str(arg),
+    Ops.PARAM: _param_words,
+    Ops.BUFFER: lambda arg: f"{_param_words(arg)} {arg.device or arg.addrspace.name}",
+    Ops.REDUCE: lambda arg: str(arg[0].name),
+    Ops.CAST: _dtype_text,
+    Ops.BITCAST: _dtype_text,
+    Ops.PERMUTE: lambda arg: ",".join(map(str, arg)),
+    Ops.FLIP: lambda arg: ",".join(str(i) for i, flipped in enumerate(arg) if flipped),
+    Ops.SINK: lambda arg: arg.function_name,
+    Ops.PROGRAM: lambda arg: arg.function_name,
+    Ops.CALL: lambda arg: arg.name or "",
+    Ops.FUNCTION: lambda arg: arg.name or "",
+    Ops.COPY: lambda arg: f"to {arg}",
+    Ops.GETTUPLE: lambda arg: str(arg),
+    Ops.CUSTOM: lambda arg: str(arg),
+    Ops.CUSTOMI: lambda arg: str(arg),
+    Ops.CUSTOM_FUNCTION: lambda arg: str(arg),
+}
+
+
+def rule_facts(rule: Any) -> RuleFacts:
+    """A rule in words; the text of its result is read from the file that it stands in."""
+    if isinstance(rule, RuleFacts):
+        return rule
+    function = inspect.unwrap(rule.result) if callable(rule.result) else rule.result
+    code = getattr(function, "__code__", None)
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError, IndentationError, SyntaxError):
+        source = ""
+    return RuleFacts(
+        name=str(rule.name or getattr(function, "__name__", "")),
+        law=str(rule.law or ""),
+        source=inspect.cleandoc(source) if source else "",
+        file=code.co_filename if code else "",
+        line=code.co_firstlineno if code else 0,
+    )

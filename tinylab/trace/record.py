@@ -1,0 +1,397 @@
+"""A record: what a stretch of a program did, from tensor graph to timed kernel.
+
+    with tinylab.record() as rec:
+        (a @ b).realize()
+    rec.passes, rec.kernels, rec.events
+
+It hears rewriting (the listener slot of `uop.rewrite`) and events. While a pass runs it keeps a few
+references per match; when the pass ends they are encoded into integers and dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import zlib
+from array import array
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tinylab.trace import events
+from tinylab.trace.events import Event
+from tinylab.trace.nodes import MEMO_LIMIT, NodeTable
+from tinylab.uop import rewrite
+from tinylab.uop.ops import Rule, UOp
+
+EVENT_LIMIT = 100_000
+_PLAIN_BLOCK = 512  # bytes; smaller blocks are not worth compressing
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The user's code: its text, and the file name that its frames carry."""
+
+    text: str
+    filename: str = ""
+
+
+class Match(NamedTuple):
+    """One replacement: which rule, which node, what it became, how long it took."""
+
+    rule: int
+    before: int
+    after: int
+    elapsed_ns: int
+
+
+@dataclass(slots=True)
+class PassRecord:
+    """One run of a rule table (or of a function) over a graph.
+
+    `stage` is "tensor graph", "schedule" or "kernel"; `error` what ended the pass early.
+    """
+
+    id: int
+    name: str
+    place: tuple[str, int]
+    bottom_up: bool
+    root_before: int
+    stage: str
+    kernel: int | None = None
+    parent: int | None = None
+    root_after: int | None = None
+    start_ns: int = 0
+    elapsed_ns: int = 0
+    count: int = 0
+    walk: bool = False
+    enter_calls: bool = False
+    error: str | None = None
+    block: bytes = b""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the pass gave back another graph than it got."""
+        return self.root_after is not None and self.root_after != self.root_before
+
+    @property
+    def matches(self) -> list[Match]:
+        """The replacements in the order in which they happened."""
+        return [Match(*row) for row in zip(*self.columns(), strict=True)]
+
+    def columns(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Rules, nodes before, nodes after, times in ns: one list each."""
+        raw = self.block if len(self.block) == 16 * self.count else zlib.decompress(self.block)
+        values = array("I")
+        values.frombytes(raw)
+        n, flat = self.count, values.tolist()
+        return flat[:n], flat[n : 2 * n], flat[2 * n : 3 * n], flat[3 * n :]
+
+
+class Matches(list[tuple[Rule, UOp, UOp, int]]):
+    """The list that the engine fills during a pass, and the pass it belongs to."""
+
+    __slots__ = ("begun",)
+    begun: PassRecord | None
+
+
+@dataclass(slots=True)
+class KernelRecord:
+    """One kernel of the schedule: how it came about and what its runs took.
+
+    `ast` and `program` are the live nodes where the kernel was lowered in this process.
+    """
+
+    id: int
+    name: str
+    data: dict[str, Any]
+    start_ns: int = 0
+    elapsed_ns: int = 0
+    ast: UOp | None = None
+    ast_id: int | None = None
+    call_id: int | None = None
+    program: UOp | None = None
+    device: str = ""
+    cached: bool = False
+    error: str | None = None
+    runs_ns: array[int] = field(default_factory=lambda: array("Q"))
+    detail: dict[str, Any] | None = None  # what a file kept of source, assembly and opts
+
+    @property
+    def reason(self) -> str:
+        """Why the scheduler gave this value a kernel of its own."""
+        return str(self.data.get("reason") or "")
+
+
+class Record:
+    """Everything heard between `start` and `stop`, in compact form."""
+
+    def __init__(self, name: str = "record", cell: Cell | None = None) -> None:
+        self.name = name
+        self.cell = cell
+        self.nodes = NodeTable()
+        self.rules: list[Rule | dict[str, Any]] = []
+        self.passes: list[PassRecord] = []
+        self.kernels: list[KernelRecord] = []
+        self.events: list[Event] = []
+        self.events_dropped = 0
+        self.notes: dict[int, list[tuple[tuple[Any, ...], str]]] = {}
+        self.error: BaseException | dict[str, Any] | None = None
+        self.device = ""
+        self.created = time.time()
+        self.start_ns = self.end_ns = 0
+        self.extra: dict[str, Any] = {}  # answers kept beside the record: histories, pages
+        self._lock = threading.RLock()
+        self._rule_index: dict[int, int] = {}
+        self._met: set[Hashable] = set()
+        self._open: dict[int, list[Matches]] = {}
+        self._kernel_of: dict[int, KernelRecord] = {}
+        self._failures: list[tuple[int, BaseException]] = []
+
+    # *** starting and stopping
+
+    def start(self) -> Record:
+        """Listen from now on."""
+        self.start_ns = events.now_ns()
+        rewrite.listeners.append(self)
+        events.attach(self)
+        with _active_lock:
+            _active.append(self)
+        return self
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """Listen no more; passes that an interrupt left open are encoded as far as they came."""
+        with contextlib.suppress(ValueError):
+            rewrite.listeners.remove(self)
+        events.detach(self)
+        with _active_lock, contextlib.suppress(ValueError):
+            _active.remove(self)
+        with self._lock:
+            for stack in list(self._open.values()):
+                while stack:
+                    self.end_pass(stack[-1], None, error)
+            self.error = error or self.error
+            self.end_ns = events.now_ns()
+            self.nodes.close()
+
+    @property
+    def failed_pass(self) -> PassRecord | None:
+        """The pass in which the error of the cell arose, if it arose in one."""
+        chain, error = [], self.error
+        while isinstance(error, BaseException) and error not in chain:
+            chain.append(error)
+            error = error.__cause__ or error.__context__
+        for pass_id, raised in self._failures:
+            if any(raised is each for each in chain):
+                return self.passes[pass_id]
+        if isinstance(self.error, dict) and self.error.get("pass_id") is not None:
+            return self.passes[self.error["pass_id"]]
+        return None
+
+    def wants(self, key: Hashable) -> bool:
+        """True the first time that this record meets a cache key: then lower again."""
+        with self._lock:
+            if key in self._met:
+                return False
+            self._met.add(key)
+            return True
+
+    # *** the listener of rewriting
+
+    def begin_pass(
+        self,
+        name: str,
+        place: tuple[str, int],
+        root: UOp,
+        bottom_up: bool,
+        walk: bool = False,
+        enter_calls: bool = False,
+    ) -> Matches:
+        """A pass begins; the engine appends (rule, before, after, elapsed_ns) to what it gets."""
+        matches = Matches()
+        matches.begun = None
+        if events.is_quiet():
+            return matches
+        thread = threading.get_ident()
+        stage, kernel = self._stage()
+        with self._lock:
+            stack = self._open.setdefault(thread, [])
+            begun = PassRecord(
+                id=len(self.passes),
+                name=name,
+                place=place,
+                bottom_up=bottom_up,
+                root_before=self.nodes.add(root),
+                stage=stage,
+                kernel=kernel,
+                parent=_id_of(stack[-1]) if stack else None,
+                walk=walk,
+                enter_calls=enter_calls,
+            )
+            self.passes.append(begun)
+            matches.begun = begun
+            stack.append(matches)
+        begun.start_ns = events.now_ns()
+        return matches
+
+    def end_pass(
+        self,
+        matches: list[tuple[Rule, UOp, UOp, int]],
+        root_after: UOp | None,
+        error: BaseException | None,
+    ) -> None:
+        """A pass ends: encode its matches, drop the references."""
+        assert isinstance(matches, Matches), "the list that begin_pass returned"
+        ended = matches.begun
+        if ended is None:
+            return
+        ended.elapsed_ns = events.now_ns() - ended.start_ns
+        with self._lock:
+            stack = self._leave(matches)
+            self._encode(ended, matches)
+            matches.clear()
+            if root_after is not None:
+                ended.root_after = self.nodes.add(root_after)
+            if error is not None:
+                ended.error = f"{type(error).__name__}: {error}"
+                self._failures = [*self._failures[-7:], (ended.id, error)]
+            if not stack:
+                self.nodes.forget_uops(MEMO_LIMIT)
+
+    def _leave(self, matches: Matches) -> list[Matches]:
+        """Take a pass, and what was left open inside it, from the stack it is on."""
+        for stack in self._open.values():
+            for depth, each in enumerate(stack):
+                if each is matches:
+                    del stack[depth:]
+                    return stack
+        return []
+
+    def _encode(self, ended: PassRecord, matches: Matches) -> None:
+        add = self.nodes.add
+        ended.count = len(matches)
+        columns = array("I", [self._rule_id(m[0]) for m in matches])
+        columns.extend([add(m[1]) for m in matches])
+        columns.extend([add(m[2]) for m in matches])
+        columns.extend([min(m[3], 0xFFFFFFFF) for m in matches])
+        raw = columns.tobytes()
+        packed = zlib.compress(raw, 1) if len(raw) > _PLAIN_BLOCK else raw
+        ended.block = packed if len(packed) < len(raw) else raw
+
+    def _rule_id(self, rule: Rule) -> int:
+        found = self._rule_index.get(id(rule))
+        if found is None:
+            found = self._rule_index[id(rule)] = len(self.rules)
+            self.rules.append(rule)
+        return found
+
+    def _stage(self) -> tuple[str, int | None]:
+        """Where the passes that begin now belong: (stage, kernel)."""
+        for event in reversed(events.open_spans()):
+            if event.kind == "kernel":
+                kernel = self._kernel_of.get(id(event)) or self._open_kernel(event)
+                return "kernel", kernel.id
+            if event.kind == "schedule":
+                return "schedule", None
+        return "tensor graph", None
+
+    # *** the listener of events
+
+    def opened(self, event: Event) -> None:
+        """A span begins; kernels get their row at once, so that an interrupt loses none."""
+        if event.kind == "kernel":
+            self._open_kernel(event)
+
+    def closed(self, event: Event) -> None:
+        """A span ended, or a point was marked."""
+        with self._lock:
+            if event.kind == "kernel":
+                self._close_kernel(event)
+            elif event.kind == "run":
+                self._add_run(event)
+            if len(self.events) < EVENT_LIMIT:
+                self.events.append(event)
+            else:
+                self.events_dropped += 1
+
+    def _open_kernel(self, event: Event) -> KernelRecord:
+        with self._lock:
+            kernel = KernelRecord(len(self.kernels), event.name, event.data)
+            self.kernels.append(kernel)
+            self._kernel_of[id(event)] = kernel
+            event.data["kernel"] = kernel.id
+            return kernel
+
+    def _close_kernel(self, event: Event) -> None:
+        kernel = self._kernel_of.pop(id(event), None) or self._open_kernel(event)
+        self._kernel_of.pop(id(event), None)
+        data = kernel.data
+        kernel.start_ns, kernel.elapsed_ns = event.start_ns, event.elapsed_ns
+        kernel.ast, kernel.program = data.get("ast"), data.get("program")
+        kernel.cached = bool(data.get("cached"))
+        kernel.device = str(data.get("device") or "")
+        if kernel.ast is not None:
+            kernel.ast_id = self.nodes.add(kernel.ast)
+        if data.get("call") is not None:
+            kernel.call_id = self.nodes.add(data["call"])
+        if event.error is not None:
+            kernel.error = f"{type(event.error).__name__}: {event.error}"
+
+    def _add_run(self, event: Event) -> None:
+        number = event.data.get("kernel")
+        if not isinstance(number, int) or not 0 <= number < len(self.kernels):
+            return
+        start, end = event.data.get("start_ns"), event.data.get("end_ns")
+        if start is None or end is None:
+            start, end = event.start_ns, event.end_ns
+        runs = self.kernels[number].runs_ns
+        if len(runs) < EVENT_LIMIT:
+            runs.append(max(0, end - start))
+
+    # *** provenance
+
+    def note(self, uop: UOp, frames: tuple[Any, ...], method: str) -> None:
+        """A tensor node was made by a method, from these lines of the user's code."""
+        with self._lock:
+            known = self.notes.setdefault(self.nodes.add(uop), [])
+            if (frames, method) not in known:
+                known.append((frames, method))
+
+
+def _id_of(matches: Matches) -> int | None:
+    return matches.begun.id if matches.begun is not None else None
+
+
+_active: list[Record] = []
+_active_lock = threading.Lock()
+
+
+def active() -> list[Record]:
+    """The records that listen now, oldest first."""
+    return list(_active)
+
+
+def wants(key: Hashable) -> bool:
+    """Whether a record listens that has not met this cache key: then lower again."""
+    wanted = False
+    for each in _active:  # every record is asked: each must remember that it met the key
+        wanted = each.wants(key) or wanted
+    return wanted and not events.is_quiet()
+
+
+@contextlib.contextmanager
+def record(name: str = "record", cell: Cell | None = None) -> Iterator[Record]:
+    """Record what is compiled and run inside a ``with`` block.
+
+    An exception passes through; what was recorded up to it stays in the record.
+    """
+    made = Record(name, cell).start()
+    try:
+        yield made
+    except BaseException as error:
+        made.stop(error)
+        raise
+    finally:
+        if made.end_ns == 0:
+            made.stop()
