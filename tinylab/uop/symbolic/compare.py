@@ -17,7 +17,7 @@ from tinylab.uop.build import const
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
 from tinylab.uop.pattern import UPat
-from tinylab.uop.symbolic.terms import Order, Sum, is_const, span
+from tinylab.uop.symbolic.terms import Order, Sum, is_const, same_shape, span
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
@@ -39,96 +39,93 @@ def less_than_constant(x: UOp, c: UOp) -> UOp | None:
     """x < c with nothing but terms on the left and no common factor among them."""
     if not is_const(c) or x.dtype is not c.dtype:
         return None
-    if x.op is Ops.FLOORDIV and _divides_by(x):
-        return _bounded_quotient(x, c.arg)
+    if x.op is Ops.FLOORDIV:
+        return _bounded_quotient(x, c.arg * _divisor(x))
     if x.op not in (Ops.ADD, Ops.MUL):
         return None
-    found = _simpler(Sum.of(x), c.arg - 1)
-    if found is None:
-        return None
-    terms, most = found
-    return _at_most(terms, most, x.dtype)
+    total = Sum.of(x)
+    return same_shape(x, _at_most(total, c.arg - 1, _is_all_negative(total)))
 
 
 def greater_than_constant(x: UOp, c: UOp) -> UOp | None:
     """c < x likewise, by way of -x < -c."""
     if not is_const(c) or x.dtype is not c.dtype:
         return None
-    if x.op is Ops.FLOORDIV and _divides_by(x):
-        return _bounded_quotient(x, c.arg, from_below=True)
+    if x.op is Ops.FLOORDIV:
+        return _bounded_quotient(x, (c.arg + 1) * _divisor(x) - 1, from_below=True)
     if x.op not in (Ops.ADD, Ops.MUL):
         return None
     total = Sum.of(x)
-    mirrored = Sum({t: -f for t, f in total.terms.items()}, -total.const, total.dtype)
-    found = _simpler(mirrored, -c.arg - 1) if total.exact else None
-    if found is None:
+    if not total.exact:
         return None
-    terms, most = found
-    return _at_most(terms, most, x.dtype)
+    mirrored = Sum({t: -f for t, f in total.terms.items()}, -total.const, total.dtype)
+    return same_shape(x, _at_most(mirrored, -c.arg - 1, _is_all_negative(total)))
 
 
-def _simpler(total: Sum, most: int) -> tuple[dict[UOp, int], int] | None:
-    """sum <= most with smaller coefficients and no constant; None if it has that form already."""
-    if not total.terms or not total.exact:
+def _is_all_negative(total: Sum) -> bool:
+    return all(f < 0 for f in total.terms.values())
+
+
+def _at_most(total: Sum, most: int, turn: bool) -> UOp | None:
+    """sum <= most as a comparison, simpler than it was; None if it has that form already.
+
+    turn: the comparison should change sides, even if nothing else changes.
+    """
+    if not total.terms or not (total.exact or turn):
         return None
     terms, most = total.terms, most - total.const
     divisor = _common_divisor(terms, most)
-    if divisor is None and total.const == 0:
+    if divisor is None and total.const == 0 and not turn:
         return None
-    if divisor is None:
-        return (terms, most) if Sum(terms, 0, total.dtype).exact else None
-    big, small, factor = divisor
-    low, high = span(small, 0)
-    # factor * big + small <= most, with low <= small <= high < low + factor
-    room, rest = divmod(most, factor)
-    if rest < low:
-        room -= 1
-    elif rest < high:
-        return (terms, most) if total.const and Sum(terms, 0, total.dtype).exact else None
-    return {t: f // factor for t, f in big.items()}, room
+    if divisor is not None:
+        big, small, factor = divisor
+        # factor * big + small <= most, and all values of small compare alike with most % factor.
+        terms = {t: f // factor for t, f in big.items()}
+        most = most // factor - (most % factor < span(small, 0)[0])
+    if all(f < 0 for f in terms.values()):
+        return _compared({t: -f for t, f in terms.items()}, total.dtype, least=-most)
+    return _compared(terms, total.dtype, most=most)
+
+
+def _compared(
+    terms: dict[UOp, int], dtype: DType, most: int | None = None, least: int | None = None
+) -> UOp | None:
+    """terms <= most, or least <= terms; None where a number does not fit the dtype."""
+    total = Sum(terms, 0, dtype)
+    limit = most + 1 if most is not None else (least or 0) - 1
+    if not total.exact or not _in_range(limit, dtype):
+        return None
+    left, right = total.build(), const(limit, dtype)
+    return less(left, right) if most is not None else less(right, left)
 
 
 def _common_divisor(
     terms: dict[UOp, int], most: int
 ) -> tuple[dict[UOp, int], dict[UOp, int], int] | None:
     """(multiples of a factor, the rest that stays below the factor, the factor)."""
-    for factor in sorted({abs(f) for f in terms.values()}, reverse=True):
-        if factor == 1:
-            return None
+    factors = {abs(f) for f in terms.values()} | {Sum(terms, 0, dtypes.weakint).gcd}
+    for factor in sorted(factors - {1}, reverse=True):
         big = {t: f for t, f in terms.items() if f % factor == 0}
         small = {t: f for t, f in terms.items() if f % factor}
         low, high = span(small, 0)
         rest = most % factor
         if 0 <= low and high < factor and (rest < low or high <= rest):
             return big, small, factor
-    gcd = Sum(terms, 0, dtypes.weakint).gcd
-    return (terms, {}, gcd) if gcd > 1 else None
+    return None
 
 
-def _at_most(terms: dict[UOp, int], most: int, dtype: DType) -> UOp | None:
-    """terms <= most as a comparison; terms that are all negative change sides."""
-    if all(f < 0 for f in terms.values()):
-        terms, most = {t: -f for t, f in terms.items()}, -most - 1
-        return less(const(most, dtype), _build(terms, dtype)) if _in_range(most, dtype) else None
-    return less(_build(terms, dtype), const(most + 1, dtype)) if _in_range(most + 1, dtype) else None
+def _divisor(x: UOp) -> int:
+    """The positive constant that x is divided by; 0 if it is none."""
+    ok = is_const(x.src[1]) and x.src[1].arg > 0 and x.src[0].dtype is x.dtype
+    return int(x.src[1].arg) if ok else 0
 
 
-def _build(terms: dict[UOp, int], dtype: DType) -> UOp:
-    return Sum(terms, 0, dtype).build()
-
-
-def _divides_by(x: UOp) -> bool:
-    return is_const(x.src[1]) and x.src[1].arg > 0 and x.src[0].dtype is x.dtype
-
-
-def _bounded_quotient(x: UOp, c: int, from_below: bool = False) -> UOp | None:
+def _bounded_quotient(x: UOp, limit: int, from_below: bool = False) -> UOp | None:
     """x//n < c  ->  x < c*n;  c < x//n  ->  c*n + n-1 < x."""
-    inner, n = x.src[0], x.src[1].arg
-    limit = c * n + n - 1 if from_below else c * n
-    if not _in_range(limit, x.dtype):
+    if not _divisor(x) or not _in_range(limit, x.dtype):
         return None
     bound = const(limit, x.dtype)
-    return less(bound, inner) if from_below else less(inner, bound)
+    return less(bound, x.src[0]) if from_below else less(x.src[0], bound)
 
 
 def unequal_to_constant(x: UOp, c: UOp) -> UOp | None:
@@ -142,11 +139,12 @@ def unequal_to_constant(x: UOp, c: UOp) -> UOp | None:
     if gcd == 1 and total.const == 0:
         return None
     if wanted % gcd:
-        return const(True)
-    terms = {t: f // gcd for t, f in total.terms.items()}
-    if not (_in_range(wanted // gcd, x.dtype) and Sum(terms, 0, x.dtype).exact):
+        return same_shape(x, const(True))
+    left = Sum({t: f // gcd for t, f in total.terms.items()}, 0, x.dtype)
+    if not left.exact or not _in_range(wanted // gcd, x.dtype):
         return None
-    return make(Ops.CMPNE, dtypes.bool, (_build(terms, x.dtype), const(wanted // gcd, x.dtype)))
+    right = const(wanted // gcd, x.dtype)
+    return same_shape(x, make(Ops.CMPNE, dtypes.bool, (left.build(), right)))
 
 
 def shift_both_sides(x: UOp, y: UOp) -> UOp | None:
@@ -167,9 +165,8 @@ def shift_both_sides(x: UOp, y: UOp) -> UOp | None:
             if side[term] == 0:
                 del side[term]
     moved = min(left.const, right.const)
-    return less(
-        Sum(a, left.const - moved, x.dtype).build(), Sum(b, right.const - moved, x.dtype).build()
-    )
+    lower, upper = (Sum(t, k - moved, x.dtype) for t, k in ((a, left.const), (b, right.const)))
+    return less(lower.build(), upper.build())
 
 
 # *** opposites
@@ -190,12 +187,18 @@ def opposite_of_greater(x: UOp, c: UOp) -> UOp | None:
 
 
 def compare_bool(u: UOp, x: UOp, c: UOp) -> UOp | None:
-    """A comparison of a bool's 0 or 1 with a constant, as the bool or its opposite."""
+    """A comparison of a bool's 0 or 1 with a constant, as the bool or its opposite.
+
+    0 < x and x != 0 are x, x < 1 and x != 1 are !x; the bounds decide the rest.
+    """
     if not is_const(c) or not dtypes.is_int(u.src[0].dtype):
         return None
-    # What remains after bounds: x != 0, x != 1, x < 1, 0 < x.
-    holds = (u.op is Ops.CMPNE) == (c.arg == 0) if u.op is Ops.CMPNE else u.src[0] is c
-    return x if holds else make(Ops.CMPNE, dtypes.bool, (x, const(True)))
+    opposite = make(Ops.CMPNE, dtypes.bool, (x, const(True)))
+    if u.op is Ops.CMPNE:
+        return {0: x, 1: opposite}.get(c.arg)
+    if u.src[1] is c:
+        return opposite if c.arg == 1 else None
+    return x if c.arg == 0 else None
 
 
 # *** conditions that hold together
@@ -245,10 +248,10 @@ def join_conditions(u: UOp) -> UOp | None:
     clauses = list(clauses_of(u))
     if any(c._shape for c in clauses):
         return None  # lanes: what stands in one lane says nothing of the others' shapes
-    kept: dict[UOp, UOp] = {}  # a key for each limit of each value -> its clause
+    kept: dict[object, UOp] = {}  # a key for each limit of each value -> its clause
     for clause in dict.fromkeys(clauses):
         limit = limit_of(clause)
-        side = clause if limit is None else make(Ops.TUPLE, dtypes.void, (limit.x,), limit.most is None)
+        side = clause if limit is None else (limit.x, limit.most is None)
         kept[side] = _tighter(kept[side], clause) if side in kept else clause
     if _contradictory(list(kept.values())):
         return const(False)

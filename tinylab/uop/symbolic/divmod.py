@@ -21,7 +21,14 @@ from tinylab.uop.build import const
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
 from tinylab.uop.pattern import UPat
-from tinylab.uop.symbolic.terms import Sum, is_const, mul, span, term_and_coefficient
+from tinylab.uop.symbolic.terms import (
+    Sum,
+    is_const,
+    mul,
+    same_shape,
+    span,
+    term_and_coefficient,
+)
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
@@ -92,7 +99,7 @@ def divide_multiples(x: UOp, c: UOp) -> UOp | None:
     rest = {t: f for t, f in total.terms.items() if f % n}
     k, left = divmod(total.const, n)
     if not whole and k == 0:
-        return _divide_into_one_period(total, n)
+        return _divide_into_one_period(x, total, n)
     quotient, dividend = _sum(whole, k, x.dtype), _sum(rest, left, x.dtype)
     if quotient is None or dividend is None:
         return None
@@ -107,12 +114,12 @@ def _reductions(total: Sum, n: int) -> list[tuple[Terms, Terms]]:
     return [up] if up == near else [up, near]
 
 
-def _divide_into_one_period(total: Sum, n: int) -> UOp | None:
+def _divide_into_one_period(x: UOp, total: Sum, n: int) -> UOp | None:
     """(x*5) // 4  ->  x, where x*1 stays within one period of 4."""
     for whole, rest in _reductions(total, n):
         lo, hi = span(rest, total.const)
         if any(whole.values()) and lo // n == hi // n:
-            return _sum(whole, lo // n, total.dtype)
+            return same_shape(x, _sum(whole, lo // n, x.dtype))
     return None
 
 
@@ -125,11 +132,11 @@ def remainder_of_multiples(x: UOp, c: UOp) -> UOp | None:
     for _, rest in _reductions(total, n):
         lo, hi = span(rest, offset)
         if lo // n == hi // n:
-            return _sum(rest, offset - lo // n * n, x.dtype)
+            return same_shape(x, _sum(rest, offset - lo // n * n, x.dtype))
     rest = {t: f % n for t, f in total.terms.items() if f % n}
     if rest == total.terms and offset == total.const:
         return None
-    dividend = _sum(rest, offset, x.dtype)
+    dividend = same_shape(x, _sum(rest, offset, x.dtype))
     return None if dividend is None else _remainder(dividend, n)
 
 
@@ -156,7 +163,7 @@ def divide_shared_factor(x: UOp, c: UOp) -> UOp | None:
     if total is None or found is None:
         return None
     g, big, _ = found
-    dividend = _sum({t: f // g for t, f in big.items()}, total.const // g, x.dtype)
+    dividend = same_shape(x, _sum({t: f // g for t, f in big.items()}, total.const // g, x.dtype))
     return None if dividend is None else _divide(dividend, c.arg // g)
 
 
@@ -171,7 +178,7 @@ def remainder_shared_factor(x: UOp, c: UOp) -> UOp | None:
     rest = _sum(small, total.const % g, x.dtype)
     if dividend is None or rest is None:
         return None
-    return _plus(mul(_remainder(dividend, c.arg // g), g, x.dtype), rest)
+    return same_shape(x, _plus(mul(_remainder(dividend, c.arg // g), g, x.dtype), rest))
 
 
 # *** divisions in divisions
@@ -218,7 +225,7 @@ def remainder_of_remainder(x: UOp, c: UOp) -> UOp | None:
         terms[term] = terms.get(term, 0) + factor
     if terms == total.terms:
         return None
-    dividend = _sum(terms, total.const, x.dtype)
+    dividend = same_shape(x, _sum(terms, total.const, x.dtype))
     return None if dividend is None else _remainder(dividend, c.arg)
 
 
@@ -240,7 +247,7 @@ def join_quotient(u: UOp) -> UOp | None:
             partner, whole = joined
             terms = {t: f for t, f in total.terms.items() if t is not term and t is not partner}
             terms[whole] = terms.get(whole, 0) + factor
-            return _sum(terms, total.const, u.dtype)
+            return same_shape(u, _sum(terms, total.const, u.dtype))
     return None
 
 
@@ -306,7 +313,7 @@ pm_divmod = PatternMatcher([
     Rule("div_mod",       "x % (m*n) // n -> x // n % m",        DIV, divide_remainder),
     Rule("mod_mod",       "(x % (m*n) + y) % n -> (x + y) % n",  MOD, remainder_of_remainder),
     Rule("div_add_mod",   "x//n*n + x%n -> x",                   UPat(Ops.ADD, dtypes.weakint, name="u"), join_quotient),
-    Rule("div_cancel",    "x*y // y -> x",                       UPat(Ops.FLOORDIV, src=(UPat(Ops.MUL, src=[X, Y]), Y), name="u"), lambda u, x, y: x, when=divisor_cancels),
+    Rule("div_cancel",    "x*y // y -> x",                       UPat(Ops.FLOORDIV, src=(UPat(Ops.MUL, src=[X, Y]), Y), name="u"), lambda u, x, y: same_shape(u, x), when=divisor_cancels),
     Rule("mod_cancel",    "x*y % y -> 0",                        UPat(Ops.FLOORMOD, src=(UPat(Ops.MUL, src=[X, Y]), Y), name="u"), lambda u, x, y: u.const_like(0), when=divisor_cancels),
     Rule("cdiv_cdiv",     "cdiv(cdiv(x, c), d) -> cdiv(x, c*d)", UPat(Ops.CDIV, src=(UPat(Ops.CDIV, src=(X, C)), D), name="u"), nested_cdiv),
 ])

@@ -45,6 +45,26 @@ def finite_and_never_zero(x: UOp) -> bool:
     return known_finite(x) and never_zero(x)
 
 
+def zero_times_finite(x: UOp, c: UOp) -> bool:
+    """Whether c is 0 and x a number."""
+    return is_zero(c) and known_finite(x)
+
+
+def same_type(u: UOp, x: UOp) -> bool:
+    """Whether the operation gives the type that x has."""
+    return u.dtype is x.dtype
+
+
+def same_width(u: UOp, x: UOp, y: UOp) -> bool:
+    """Whether the three types have the same size."""
+    return u.dtype.itemsize == y.dtype.itemsize == x.dtype.itemsize
+
+
+def not_invalid(z: UOp) -> bool:
+    """Whether z is anything but Invalid."""
+    return z.arg is not Invalid
+
+
 def is_integer(x: UOp) -> bool:
     """Whether x has an integer type."""
     return dtypes.is_int(x.dtype)
@@ -219,7 +239,7 @@ pm_identities = PatternMatcher([
     Rule("add_zero",       "x + 0 -> x",                    _either(Ops.ADD, X, UPat.const(0)), keep),
     Rule("add_opposite",   "x + x*-1 -> 0",                 _either(Ops.ADD, X, X * -1), lambda u, x: zero(u), when=finite),
     Rule("mul_one",        "x * 1 -> x",                    _either(Ops.MUL, X, UPat.const(1)), keep),
-    Rule("mul_zero",       "x * 0 -> 0",                    _either(Ops.MUL, X, UPat.cvar("c")), lambda u, x, c: zero(u), when=lambda x, c: is_zero(c) and finite(x)),
+    Rule("mul_zero",       "x * 0 -> 0",                    _either(Ops.MUL, X, UPat.cvar("c")), lambda u, x, c: zero(u), when=zero_times_finite),
     Rule("mul_opposite",   "(x * -1) * c -> x * -c",        _either(Ops.MUL, X * -1, C), negate_factor),
     Rule("mul_inverse",    "x * (1/x) -> 1",                _either(Ops.MUL, X, UPat(Ops.RECIPROCAL, src=(X,))), lambda u, x: one(u), when=finite_and_never_zero),
     Rule("sub_zero",       "x - 0 -> x",                    _op(Ops.SUB, X, UPat.const(0)), keep),
@@ -227,7 +247,7 @@ pm_identities = PatternMatcher([
     Rule("neg_twice",      "-(-x) -> x",                    _op(Ops.NEG, UPat(Ops.NEG, src=(X,))), keep),
     Rule("fdiv_one",       "x / 1 -> x",                    _op(Ops.FDIV, X, UPat.const(1)), keep),
     Rule("pow_one",        "x ** 1 -> x",                   _op(Ops.POW, X, UPat.const(1)), keep),
-    Rule("pow_zero",       "x ** 0 -> 1",                   _op(Ops.POW, X, UPat.cvar("c")), lambda u, x, c: one(u), when=lambda c: is_zero(c)),
+    Rule("pow_zero",       "x ** 0 -> 1",                   _op(Ops.POW, X, UPat.cvar("c")), lambda u, x, c: one(u), when=is_zero),
     Rule("max_self",       "max(x, x) -> x",                _op(Ops.MAX, X, X), keep),
     Rule("max_known",      "max(x, y) -> x if x >= y",      _op(Ops.MAX, X, Y), keep_larger),
     Rule("trunc_integer",  "trunc(x) -> x of an integer",   _op(Ops.TRUNC, X), keep, when=is_integer),
@@ -257,7 +277,7 @@ pm_identities = PatternMatcher([
     # selections
     Rule("where_known",    "True ? y : z -> y",             _where(C, Y, Z), keep_choice),
     Rule("where_same",     "c ? x : x -> x",                _where(UPat(), X, X), keep),
-    Rule("where_not",      "!x ? y : z -> x ? z : y",       _where(NOT_X, Y, Z), swap_choices, when=lambda z: z.arg is not Invalid),
+    Rule("where_not",      "!x ? y : z -> x ? z : y",       _where(NOT_X, Y, Z), swap_choices, when=not_invalid),
     Rule("where_bool",     "x ? True : False -> x",         _where(BOOL, TRUE, FALSE), keep),
     Rule("where_not_bool", "x ? False : True -> !x",        _where(BOOL, FALSE, TRUE), negation),
     Rule("where_yes_again", "x ? (x ? y : w) : z -> x ? y : z", _where(X, UPat(Ops.WHERE, src=(X, Y, UPat())), Z), choose_once),
@@ -265,13 +285,13 @@ pm_identities = PatternMatcher([
     Rule("where_both",     "x ? (y ? z : w) : w -> x & y ? z : w", _where(X, UPat(Ops.WHERE, src=(Y, Z, W)), W), choose_if_both),
     Rule("where_either",   "x ? z : (y ? z : w) -> x | y ? z : w", _where(X, Z, UPat(Ops.WHERE, src=(Y, Z, W))), choose_if_either),
     # casts
-    Rule("cast_same",      "x as its own type -> x",        UPat(Ops.CAST, src=(X,), name="u"), keep, when=lambda u, x: u.dtype is x.dtype),
+    Rule("cast_same",      "x as its own type -> x",        UPat(Ops.CAST, src=(X,), name="u"), keep, when=same_type),
     Rule("cast_constant",  "constant as a type -> constant", UPat(Ops.CAST, src=(C,), name="u"), fold_cast),
     Rule("cast_twice",     "(x as a) as b -> x as b",       UPat(Ops.CAST, src=(UPat(Ops.CAST, src=(X,), name="y"),), name="u"), merge_casts),
     Rule("cast_choice",    "(x ? c : d) as a -> x ? c as a : d as a", UPat(Ops.CAST, src=(UPat(Ops.WHERE, src=(X, C, D)),), name="u"), cast_choices),
-    Rule("bitcast_same",   "bits of x as its own type -> x", UPat(Ops.BITCAST, src=(X,), name="u"), keep, when=lambda u, x: u.dtype is x.dtype),
+    Rule("bitcast_same",   "bits of x as its own type -> x", UPat(Ops.BITCAST, src=(X,), name="u"), keep, when=same_type),
     Rule("bitcast_constant", "bits of a constant -> constant", UPat(Ops.BITCAST, src=(C,), name="u"), fold_bitcast),
-    Rule("bitcast_twice",  "bits of bits -> bits",          UPat(Ops.BITCAST, src=(UPat(Ops.BITCAST, src=(X,), name="y"),), name="u"), lambda u, x, y: x.bitcast(u.dtype), when=lambda u, x, y: u.dtype.itemsize == y.dtype.itemsize == x.dtype.itemsize),
+    Rule("bitcast_twice",  "bits of bits -> bits",          UPat(Ops.BITCAST, src=(UPat(Ops.BITCAST, src=(X,), name="y"),), name="u"), lambda u, x, y: x.bitcast(u.dtype), when=same_width),
     # bounds
     Rule("fold_bounds",    "lo(x) = hi(x) = c -> c",        UPat(BOUNDED, (dtypes.bool, *INTEGERS), name="u"), fold_bounds),
 ])

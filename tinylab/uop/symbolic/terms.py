@@ -32,6 +32,11 @@ def in_place_of(u: UOp, x: UOp) -> UOp | None:
     return x if x._shape == u._shape else None
 
 
+def same_shape(u: UOp, x: UOp | None) -> UOp | None:
+    """x, if it can stand where u stood; terms that cancel may have taken their lanes with them."""
+    return x if x is None or x._shape == u._shape else None
+
+
 def is_const(x: UOp) -> bool:
     """Whether x is an integer constant."""
     return x.op is Ops.CONST and x.arg.__class__ is int

@@ -1,0 +1,145 @@
+"""Masked indices: what is known of a value where its condition holds.
+
+An index that may be out of bounds is `valid ? index : Invalid`. Where it is used, `valid` holds, so
+its limits hold for the index too:
+
+    i < 4 ? (i % 8) : Invalid    ->   i < 4 ? i : Invalid
+
+and arithmetic on a masked index is arithmetic on the index, masked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tinylab.dtype import Invalid, dtypes
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.args import ParamArg
+from tinylab.uop.build import const
+from tinylab.uop.infer import infer_dtype
+from tinylab.uop.intern import make
+from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.pattern import UPat
+from tinylab.uop.rewrite import graph_rewrite
+from tinylab.uop.symbolic.compare import both, clauses_of, limit_of, pm_compare
+from tinylab.uop.symbolic.divmod import pm_divmod
+from tinylab.uop.symbolic.identities import not_invalid, pm_identities
+from tinylab.uop.symbolic.normal_form import pm_normal_form
+
+if TYPE_CHECKING:
+    from tinylab.uop.node import UOp
+
+symbolic_simple = pm_identities
+symbolic = pm_identities + pm_normal_form + pm_divmod + pm_compare
+
+_STAND_IN = -100  # slot of the variables that stand for a value with tighter bounds
+
+
+# *** what a condition says
+
+
+def limits(condition: UOp) -> dict[UOp, tuple[int, int]]:
+    """For each value that the condition compares with constants: (least, most) where it holds.
+
+    i < 4 & 1 < j  ->  {i: (lo(i), 3), j: (2, hi(j))}
+    """
+    found: dict[UOp, tuple[int, int]] = {}
+    for limit in filter(None, map(limit_of, clauses_of(condition))):
+        lo, hi = found.get(limit.x, limit.x.bounds)
+        lo = lo if limit.least is None else max(lo, limit.least)
+        hi = hi if limit.most is None else min(hi, limit.most)
+        found[limit.x] = lo, hi
+    return found
+
+
+def simplify_under(x: UOp, condition: UOp) -> UOp:
+    """x, simplified with what holds where the condition holds; x itself if that says nothing.
+
+    Each value with a limit is replaced by a variable of those bounds, and put back afterwards.
+    """
+    known = {v: b for v, b in limits(condition).items() if b[0] <= b[1] and b != v.bounds}
+    if not known:
+        return x
+    nodes = x.toposort()
+    stand_ins = {v: _stand_in(i, v, b) for i, (v, b) in enumerate(known.items()) if v in nodes}
+    if not stand_ins:
+        return x
+    guarded = graph_rewrite(x.substitute(stand_ins), symbolic)
+    simpler = guarded.substitute({s: v for v, s in stand_ins.items()})
+    return graph_rewrite(simpler, symbolic)
+
+
+def _stand_in(number: int, value: UOp, bounds: tuple[int, int]) -> UOp:
+    lo, hi = bounds
+    if lo == hi:
+        return const(lo, value.dtype)
+    arg = ParamArg(_STAND_IN - number, value.dtype, bounds)
+    return make(Ops.PARAM, value.dtype, (make(Ops.STACK, dtypes.void),), arg)
+
+
+# *** rules
+
+
+def is_invalid(z: UOp) -> bool:
+    """Whether z is the Invalid constant."""
+    return z.op is Ops.CONST and z.arg is Invalid
+
+
+def simplify_masked(u: UOp, x: UOp, y: UOp, z: UOp) -> UOp | None:
+    """x ? y : Invalid with y simplified where x holds."""
+    simpler = simplify_under(y, x)
+    if simpler is y or simpler._shape != y._shape:
+        return None
+    return make(Ops.WHERE, u.dtype, (x, simpler, z))
+
+
+def drop_implied(u: UOp) -> UOp | None:
+    """A conjunction without the clauses that the others imply."""
+    clauses = list(clauses_of(u))
+    kept: list[UOp] = []
+    for i, clause in enumerate(clauses):
+        others = both([*kept, *clauses[i + 1 :]])
+        simpler = simplify_under(clause, others)
+        if simpler.op is Ops.CONST and simpler.arg is True:
+            continue
+        kept.append(clause)
+    return None if len(kept) == len(clauses) else both(kept)
+
+
+def push_into_mask(u: UOp) -> UOp | None:
+    """(x ? y : Invalid) op z  ->  x ? (y op z) : Invalid."""
+    place = next((i for i, s in enumerate(u.src) if _is_masked(s)), None)
+    if place is None:
+        return None
+    condition, value, invalid = u.src[place].src
+    src = (*u.src[:place], value, *u.src[place + 1 :])
+    inner = make(u.op, u.dtype, src, u.arg, u.tag)
+    if inner._shape != u._shape:
+        return None
+    return make(Ops.WHERE, u.dtype, (condition, inner, invalid))
+
+
+def _is_masked(x: UOp) -> bool:
+    return x.op is Ops.WHERE and is_invalid(x.src[2])
+
+
+def order_masks(u: UOp, x: UOp, y: UOp, z: UOp) -> UOp | None:
+    """y ? Invalid : z  ->  !y ? z : Invalid."""
+    opposite = make(Ops.CMPNE, dtypes.bool, (x, const(True)))
+    return make(Ops.WHERE, infer_dtype(Ops.WHERE, (opposite, z, y), None), (opposite, z, y))
+
+
+X, Y, Z = UPat.var("x"), UPat.var("y"), UPat.var("z")
+INVALID = UPat(Ops.CONST, arg=Invalid, name="z")
+PUSHED = (GroupOp.Binary | GroupOp.Unary | {Ops.CAST}) - {Ops.THREEFRY}
+
+# fmt: off
+pm_ranges = PatternMatcher([
+    Rule("mask_order",     "x ? Invalid : z -> !x ? z : Invalid",      UPat(Ops.WHERE, src=(X, UPat(Ops.CONST, arg=Invalid, name="y"), Z), name="u"), order_masks, when=not_invalid),
+    Rule("mask_outward",   "(x ? y : Invalid) op z -> x ? y op z : Invalid", UPat(PUSHED, custom_early_reject={Ops.WHERE}, name="u"), push_into_mask),
+    Rule("mask_known",     "x ? y : Invalid -> y where x holds",       UPat(Ops.WHERE, src=(X, UPat(dtype=(dtypes.weakint, *dtypes.ints), name="y"), INVALID), name="u"), simplify_masked),
+    Rule("clause_implied", "x & y -> x, where x implies y",            UPat(Ops.AND, dtypes.bool, name="u"), drop_implied),
+])
+# fmt: on
+
+sym = symbolic + pm_ranges
