@@ -1,0 +1,32 @@
+"""Devices by name, and what each of them gives: memory, a renderer, a compiler, programs to call.
+
+    dev = Device["CPU"]                       # opened once, canonical name
+    out = Buffer("CPU", 4, dtypes.float32).allocate()
+    lib = dev.compiler.compile_cached(text)
+    prg = dev.runtime(TinyELF(lib, "kernel", dev.renderer.target, signature))
+    prg(out.get_buf("CPU"), global_size=(1, 1, 1), vals=())
+
+A device lives in ``runtime/ops_<name>.py`` and is loaded when it is first asked for; so are the
+renderers and compilers that its table of toolchains names.
+"""
+
+from tinylab.device.buffer import (
+    Allocator as Allocator,
+    Buffer as Buffer,
+    BufferSpec as BufferSpec,
+    LRUAllocator as LRUAllocator,
+)
+from tinylab.device.program import (
+    Compiled as Compiled,
+    Compiler as Compiler,
+    Program as Program,
+    TinyELF as TinyELF,
+    Toolchain as Toolchain,
+)
+from tinylab.device.registry import (
+    ALL_DEVICES as ALL_DEVICES,
+    Device as Device,
+    canonicalize_device as canonicalize_device,
+    enumerate_devices_str as enumerate_devices_str,
+)
+from tinylab.errors import CompileError as CompileError

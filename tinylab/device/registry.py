@@ -1,0 +1,135 @@
+"""The devices of this process, by name; opened and loaded when first asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import os
+import pathlib
+import pkgutil
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tinylab.errors import DeviceError, ForbiddenDeviceError, UnknownDeviceError
+from tinylab.helpers.context import ALLOW_DEVICE_USAGE, DEBUG, DEV
+from tinylab.helpers.text import closest
+
+if TYPE_CHECKING:
+    from tinylab.device.program import Compiled
+
+# Tried in this order where DEV names none.
+ALL_DEVICES = ["METAL", "AMD", "NV", "CUDA", "QCOM", "CL", "CPU", "DSP", "WEBGPU"]
+_HARMLESS = ("DISK", "TINYFS", "NPY", "PYTHON", "NULL")
+
+
+class _Device:
+    """The devices that are open, by canonical name: Device["cpu:0"] is Device["CPU"]."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Compiled[Any]] = {}
+        self._lock = threading.RLock()
+
+    def canonicalize(self, device: str | None) -> str:
+        """A device's one spelling: "cpu:0" -> "CPU", "cpu:1" -> "CPU:1", None -> the default."""
+        return self.DEFAULT if device is None else _canonical(str(device))
+
+    def __getitem__(self, name: str | None) -> Compiled[Any]:
+        """The device of that name, opened on first use.
+
+        Raises: UnknownDeviceError, with the nearest right name, if there is none.
+        """
+        device = self.canonicalize(name)
+        if not ALLOW_DEVICE_USAGE and device.split(":")[0] not in _HARMLESS:
+            raise ForbiddenDeviceError(f"usage of device {device} disallowed")
+        found = self._open.get(device)
+        return found if found is not None else self._open_device(device)
+
+    def _open_device(self, device: str) -> Compiled[Any]:
+        with self._lock:
+            if device not in self._open:
+                self._open[device] = self.get_class(device)(device)
+                if DEBUG >= 1:
+                    print(f"opened device {device} from pid:{os.getpid()}")
+            return self._open[device]
+
+    def get_class(self, device: str) -> type[Compiled[Any]]:
+        """The class behind a name, loaded but not opened."""
+        kind = _canonical(device).split(":")[0]
+        if kind not in self.known():
+            near = closest(kind, self.known())
+            raise UnknownDeviceError(
+                f"no device is called {kind}: No module named 'tinylab.runtime.ops_{kind.lower()}'",
+                help=f"did you mean {near}?" if near else f"there are {', '.join(self.known())}",
+            )
+        module = importlib.import_module(f"tinylab.runtime.ops_{kind.lower()}")
+        wanted = f"{kind.lower()}device"
+        found: type[Compiled[Any]] = next(v for k, v in vars(module).items() if k.lower() == wanted)
+        return found
+
+    @functools.cache  # noqa: B019 (one registry, one list)
+    def known(self) -> tuple[str, ...]:
+        """Every device that this installation has code for, whether it opens here or not."""
+        folder = str(pathlib.Path(__file__).parents[1] / "runtime")
+        names = [m.name for m in pkgutil.iter_modules([folder]) if m.name.startswith("ops_")]
+        return tuple(sorted(name.removeprefix("ops_").upper() for name in names))
+
+    @property
+    def DEFAULT(self) -> str:  # noqa: N802
+        """DEV's device, or the first that opens."""
+        return _canonical(DEV.device) if DEV.device else self._first_that_opens
+
+    @DEFAULT.setter
+    def DEFAULT(self, value: object) -> None:  # noqa: N802
+        raise AttributeError(f"setting Device.DEFAULT is deprecated, use DEV.value = {value!r}")
+
+    @functools.cached_property
+    def _first_that_opens(self) -> str:
+        first = next(self.get_available_devices(), None)
+        if first is None:
+            raise DeviceError("no usable devices", help="DEV=PYTHON runs anywhere, slowly")
+        return first
+
+    @property
+    def default(self) -> Compiled[Any]:
+        """The default device, opened."""
+        return self[self.DEFAULT]
+
+    def get_available_devices(self) -> Iterator[str]:
+        """The names of the devices that open on this machine."""
+        for name in ALL_DEVICES:
+            if name in self.known():
+                with contextlib.suppress(Exception):
+                    yield self[name].device
+
+    def synchronize_all(self) -> None:
+        """Waits for all that was started on any open device."""
+        for device in list(self._open.values()):
+            device.synchronize()
+
+
+@functools.cache
+def _canonical(device: str) -> str:
+    kind, _, index = device.partition(":")
+    return kind.upper() + (f":{index}" if index and index != "0" else "")
+
+
+Device = _Device()
+
+
+def canonicalize_device(device: str | tuple[str, ...] | list[str] | None) -> str | tuple[str, ...]:
+    """One name, or a tuple of them, in canonical spelling; a tuple of one is one name."""
+    if not isinstance(device, (tuple, list)):
+        return Device.canonicalize(device)
+    names = tuple(Device.canonicalize(d) for d in device)
+    return names[0] if len(names) == 1 else names
+
+
+def enumerate_devices_str() -> Iterator[str]:
+    """A line per known device: whether it opens here, and its default target."""
+    for name in Device.known():
+        try:
+            yield f"{name:8s} {Device[name].target}"
+        except Exception as e:
+            yield f"{name:8s} not here: {e}"

@@ -1,0 +1,1 @@
+"""Compilers: a program's text to machine code."""

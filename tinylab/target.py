@@ -1,0 +1,201 @@
+"""What to compile for: the grammar of DEV, the parts of a CPU architecture, and what a target can do.
+
+    [INTERFACE[:indices]+]DEVICE[:RENDERER[:arch]], several separated by ;
+
+    "CPU:LLVM:x86_64,znver2,avx2,-avx512f"  ->  Target(device="CPU", renderer="LLVM", arch="x86_64,...")
+    "PCI:0,1+AMD", "CPU;AMD:LLVM", ":LLVM"   any part may be empty
+"""
+
+from __future__ import annotations
+
+import functools
+import platform
+from typing import Any, NamedTuple
+
+from tinylab.errors import DeviceError
+
+
+class Target(NamedTuple):
+    """One device of DEV; an empty field means: choose."""
+
+    device: str = ""
+    renderer: str = ""
+    arch: str = ""
+    interface: str = ""
+    indices: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """The target that a text names: "cpu:llvm" -> Target(device="CPU", renderer="LLVM").
+
+        Raises: DeviceError for a second + or a third colon.
+        """
+        if text.count("+") > 1:
+            raise DeviceError(f"too many '+' in target string: {text}", help=_GRAMMAR)
+        left, plus, right = text.strip().rpartition("+")
+        interface, indices = left, ""
+        if plus and ":" in left:
+            interface, indices = left.rsplit(":", 1)
+        parts = right.split(":")
+        if len(parts) > 3:
+            raise DeviceError(f"too many ':' in target string: {text}", help=_GRAMMAR)
+        device, renderer, arch = parts + [""] * (3 - len(parts))
+        return cls(device.upper(), renderer.upper(), arch, interface, indices)
+
+    def __repr__(self) -> str:
+        """The shortest text that parses to it."""
+        tail = ":".join((self.device, self.renderer, self.arch)).rstrip(":")
+        if not (self.interface or self.indices):
+            return tail
+        return f"{self.interface}{':' + self.indices if self.indices else ''}+{tail}"
+
+    __str__ = __repr__
+
+    def replacedefault(self, **defaults: str) -> Target:
+        """The same with ``defaults`` in the fields that are empty."""
+        return self._replace(**{k: v for k, v in defaults.items() if not getattr(self, k)})
+
+
+_GRAMMAR = "write [INTERFACE[:indices]+]DEVICE[:RENDERER[:arch]], such as CPU:LLVM"
+
+
+@functools.cache
+def parse_targets(text: str) -> tuple[Target, ...]:
+    """The targets of a DEV text, in order; none for an empty one."""
+    return tuple(Target.parse(part) for part in str(text).split(";") if part.strip())
+
+
+def target_for(targets: tuple[Target, ...], device: str, defaults: dict[str, str]) -> Target:
+    """What is asked for ``device`` (the default device when it is empty).
+
+    A target that names no device, such as ":LLVM", speaks of whichever is the default one.
+    """
+    if not device:
+        found = targets[0] if targets else Target()
+    else:
+        named = [t for t in targets if t.device == device]
+        unnamed = [t for t in targets[:1] if not t.device]
+        found = (named or unnamed or [Target()])[0]._replace(device=device)
+    return found.replacedefault(**defaults)
+
+
+# *** CPU architectures
+
+
+class CPUArch(NamedTuple):
+    """A machine, a processor of it, and features added or, with "-", taken away."""
+
+    machine: str
+    cpu: str
+    features: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, arch: str) -> CPUArch:
+        """The parts of an arch text; "" is this machine: "x86_64,znver2,-fma" -> x86_64, znver2, (-fma).
+
+        Raises: DeviceError if there is a machine but no processor.
+        """
+        if not arch:
+            return cls(host_machine(), "native")
+        machine, *rest = arch.split(",")
+        if not rest:
+            raise DeviceError(
+                f"invalid arch string: {arch}",
+                help=f"write machine,cpu[,features], such as {host_machine()},native",
+            )
+        return cls(machine, rest[0], tuple(rest[1:]))
+
+    @property
+    def llvm_features(self) -> str:
+        """As LLVM wants them: "avx2,-fma" -> "+avx2,-fma"."""
+        return ",".join(f if f[:1] in "+-" else f"+{f}" for f in self.features)
+
+    @property
+    def is_host(self) -> bool:
+        """Whether its code can run here, going by the machine alone."""
+        return self.machine == host_machine()
+
+
+@functools.cache
+def host_machine() -> str:
+    """This machine's name as LLVM writes it: x86_64 or aarch64, mostly."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+
+
+@functools.cache
+def cpu_flags() -> frozenset[str]:
+    """The instruction sets that this machine's kernel reports; empty where it reports none."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            for line in f:
+                if line.startswith(("flags", "Features")):
+                    return frozenset(line.split(":", 1)[1].split())
+    except OSError:
+        pass
+    return frozenset()
+
+
+# Processors that have more than the least of their machine; others say so by a feature.
+_WIDE_CPUS = {
+    64: ("znver4", "znver5", "skylake-avx512", "cascadelake", "icelake", "sapphirerapids", "x86-64-v4"),
+    32: ("znver", "haswell", "broadwell", "skylake", "alderlake", "x86-64-v3"),
+}
+
+
+@functools.cache
+def vector_bytes(arch: str) -> int:
+    """The width of a target's vector registers: 64 with AVX-512, 32 with AVX, else 16.
+
+    "x86_64,x86-64" -> 16, "x86_64,x86-64,avx2" -> 32, "x86_64,znver4,-avx512f" -> 32
+    """
+    machine, cpu, features = CPUArch.parse(arch)
+    if machine != "x86_64":
+        return 16
+    flags = set(cpu_flags()) if cpu == "native" else set()
+    known = next((width for width, names in _WIDE_CPUS.items() if cpu.startswith(names)), 16)
+    flags |= {"avx512f"} if known == 64 else set()
+    flags |= {"avx2"} if known >= 32 else set()
+    for feature in features:
+        (flags.discard if feature.startswith("-") else flags.add)(feature.lstrip("+-"))
+    if "avx512f" in flags:
+        return 64
+    return 32 if flags & {"avx", "avx2"} else 16
+
+
+# *** what a target can do
+
+
+class Caps(NamedTuple):
+    """Limits of a kind of target; None is no limit. A renderer starts from one and changes what differs."""
+
+    has_local: bool = False
+    has_threads: bool = False
+    has_shared: bool = False
+    supports_float4: bool = True
+    global_max: tuple[int, ...] | None = None
+    local_max: tuple[int, ...] | None = None
+    shared_max: int = 0
+    max_buffers: int = 0  # 0 is no limit
+
+
+CAPS: dict[str, Caps] = {
+    "CPU": Caps(has_threads=True),
+    "PYTHON": Caps(
+        has_local=True,
+        has_shared=True,
+        global_max=(0x8FFFFFFF,) * 3,
+        local_max=(1024, 1024, 64),
+        shared_max=32768,
+    ),
+}
+
+
+def caps_of(device: str) -> Caps:
+    """What a device's programs can use, going by its kind: "CPU:1" -> the CPU's."""
+    return CAPS.get(device.split(":")[0], Caps())
+
+
+def as_target(value: Any) -> Target:
+    """A Target or its text as a Target."""
+    return value if isinstance(value, Target) else Target.parse(str(value))
