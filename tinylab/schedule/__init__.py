@@ -1,0 +1,88 @@
+"""From a tensor graph to a LINEAR schedule of kernels. This list of passes is the whole of it.
+
+in    SINK of what is to be computed, inputs numbered (`callify`)
+out   LINEAR of CALLs, and which buffers hold the results
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tinylab.schedule.add_buffers import internal_slots, pm_add_buffers
+from tinylab.schedule.assign_ranges import numbers, pm_assign_ranges, pm_merge_reduces
+from tinylab.schedule.callify import Callified, callify
+from tinylab.schedule.early_cleanup import pm_early_cleanup
+from tinylab.schedule.keep_old_values import keep_old_values
+from tinylab.schedule.order_kernels import order_kernels
+from tinylab.schedule.plan_memory import is_internal, plan_memory
+from tinylab.schedule.realize_points import pm_realize_points, reasons_to_store
+from tinylab.schedule.split_kernels import plain, pm_split_kernels
+from tinylab.uop.ops import Ops, Pass, UOp, run_passes
+
+__all__ = ["KERNEL_GRAPH", "Callified", "Schedule", "callify", "create_schedule", "is_internal"]
+
+# fmt: off
+KERNEL_GRAPH = (
+    Pass("early_cleanup", pm_early_cleanup,
+         why="what vanishes or is constant must not be scheduled"),
+    Pass("keep_old_values", run=keep_old_values,
+         why="from here on the order of kernels alone decides what a read sees"),
+    Pass("realize_points", pm_realize_points, bottom_up=True,
+         ctx=reasons_to_store,
+         why="everything between two stored values is one kernel"),
+    Pass("assign_ranges", pm_assign_ranges, bottom_up=True, ctx=numbers,
+         why="each stored value gets its loops; movement becomes index arithmetic"),
+    Pass("merge_reduces", pm_merge_reduces,
+         why="two nested sums are one sum over more loops"),
+    Pass("add_buffers", pm_add_buffers, ctx=internal_slots,
+         why="kernels speak of flat buffers only"),
+    Pass("split_kernels", pm_split_kernels,
+         why="a body per store, with numbered buffers and loops, so that equal ones are equal"),
+)
+# fmt: on
+
+
+class Schedule(NamedTuple):
+    """What to run, and where the results are.
+
+    outputs: for each source of the sink, a view of a BUFFER of this schedule or of an input PARAM.
+    """
+
+    linear: UOp
+    outputs: tuple[UOp, ...]
+    bytes_apart: int
+    bytes_planned: int
+    buffer_count: int
+
+
+def _result_view(x: UOp) -> UOp:
+    """A state of a buffer without the calls that led to it."""
+    if x.op is Ops.AFTER:
+        return _result_view(x.src[0])
+    if not x.src or x.op in (Ops.BUFFER, Ops.PARAM):
+        return x
+    return x.replace(src=(_result_view(x.src[0]), *x.src[1:]))
+
+
+def create_schedule(body: UOp, device: str | None = None, plan: bool = True) -> Schedule:
+    """The schedule of a callified SINK.
+
+    device: where values go that name no device. plan: whether internal buffers share arenas.
+
+    Raises: ScheduleError for writes that no order makes right.
+    """
+    kernels = run_passes(body, KERNEL_GRAPH, device)
+    outputs = tuple(_result_view(x) for x in kernels.src)
+    linear = _ORDER(kernels)
+    if not plan:
+        return Schedule(linear, outputs, 0, 0, 0)
+    planned = plan_memory(linear, {plain(view.base) for view in outputs})
+    return Schedule(_PLAN(linear, planned.linear), outputs, *planned[1:])
+
+
+_ORDER = Pass("order_kernels", run=order_kernels, why="reads before overwrites, breadth first")
+_PLAN = Pass(
+    "plan_memory",
+    run=lambda linear, planned: planned,
+    why="buffers that never live at the same time share memory",
+)

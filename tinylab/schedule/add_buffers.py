@@ -1,0 +1,90 @@
+"""Storage for what is stored: a STAGE becomes a buffer, written by a kernel and read after it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from tinylab.dtype import dtypes
+from tinylab.opcodes import Ops
+from tinylab.schedule.indexing import flatten_index
+from tinylab.uop.args import CallInfo, ParamArg
+from tinylab.uop.intern import make
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
+
+# Slots of buffers that one schedule makes for itself count down from here; a new set of them is
+# allocated each time the schedule runs.
+FIRST_INTERNAL = -2
+
+
+def internal_buffer(size: int, x: UOp, ctx: Iterator[int]) -> UOp:
+    """A BUFFER that belongs to this schedule alone."""
+    arg = ParamArg(next(ctx), x.dtype, device=x.arg.device)
+    return make(Ops.BUFFER, x.dtype, (UOp.const(size),), arg)
+
+
+def _sizes(x: UOp) -> tuple[Any, ...]:
+    return tuple(1 if r.op is Ops.CONST else r.src[0].ssimplify() for r in x.src[1:])
+
+
+def _element_count(sizes: tuple[Any, ...]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size if isinstance(size, int) else int(size.vmax)
+    return total
+
+
+def stage_is_buffer(x: UOp, ctx: Iterator[int]) -> UOp | None:
+    value = x.src[0]
+    if x.arg.removable:
+        return None
+    if value.op is Ops.COPY:
+        return _copy_call(x, value, ctx)
+    sizes = _sizes(x)
+    buffer = internal_buffer(_element_count(sizes), x, ctx)
+    place = make(Ops.INDEX, x.dtype, (buffer, flatten_index(x.src[1:], sizes)))
+    written = place.store(value, arg=x.arg.reason).end(*(r for r in x.src[1:] if r.op is Ops.RANGE))
+    return buffer.after(written)._reshape(sizes)
+
+
+def _copy_call(x: UOp, copy: UOp, ctx: Iterator[int]) -> UOp:
+    """A COPY is no kernel: the call of a transfer from one buffer to another."""
+    source = copy.src[0]
+    while source.op is Ops.RESHAPE:
+        source = source.src[0]
+    count = _element_count(copy.shape)
+    buffer = internal_buffer(count, x, ctx)
+    body = make(
+        Ops.COPY, x.dtype, (UOp.param(1, x.dtype, (count,), source.device),), buffer.arg.device
+    )
+    call = make(Ops.CALL, dtypes.void, (body, buffer, source), CallInfo("copy", aux=x.arg.reason))
+    return buffer.after(call)._reshape(copy.shape)
+
+
+def index_is_flat(b: UOp, x: UOp) -> UOp | None:
+    """x[i, j] of a stored array -> its flat place."""
+    base = b
+    while base.op is Ops.RESHAPE:
+        base = base.src[0]
+    if base is b and len(x.src) == 2:
+        return None
+    if base.op not in (Ops.PARAM, Ops.BUFFER, Ops.AFTER):
+        return None
+    return make(Ops.INDEX, x.dtype, (base, flatten_index(x.src[1:], b.shape)))
+
+
+# fmt: off
+pm_add_buffers = PatternMatcher([
+    Rule("stage_is_buffer", "stage(x, r) -> buffer after (for r: buffer[r] <- x)",
+         UPat(Ops.STAGE, name="x"), stage_is_buffer),
+    Rule("index_is_flat", "x[i, j] -> x[i*n + j]",
+         UPat(Ops.INDEX, src=(UPat({Ops.RESHAPE, Ops.PARAM, Ops.BUFFER, Ops.AFTER}, name="b"),),
+              allow_any_len=True, name="x"), index_is_flat),
+])
+# fmt: on
+
+
+def internal_slots(root: UOp, ctx: Any) -> Iterator[int]:
+    """Slots for the buffers of one schedule."""
+    return itertools.count(FIRST_INTERNAL, -1)

@@ -1,0 +1,108 @@
+"""Cheap folds of the tensor graph: what vanishes, what is a constant, what merges.
+
+REDUCE(EXPAND(x)) over the expanded axis becomes arithmetic; a value of size 0 becomes a constant;
+DETACH and its like, which only gradients look at, go away.
+"""
+
+from __future__ import annotations
+
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.args import ReduceArg
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, identity_element, node_to_shape
+
+_MARKS = (Ops.DETACH, Ops.CONTIGUOUS_BACKWARD)
+
+
+def _is_empty(x: UOp) -> bool:
+    return x._shape is not None and any(isinstance(s, int) and s == 0 for s in x._shape)
+
+
+def empty_is_const(x: UOp) -> UOp | None:
+    if not _is_empty(x) or (x.op is Ops.EXPAND and x.src[0].op is Ops.CONST):
+        return None
+    return UOp.const(0, x.dtype)._expand_front(x.shape)
+
+
+def reduce_of_nothing(x: UOp) -> UOp | None:
+    if not _is_empty(x.src[0]) or _is_empty(x):
+        return None
+    return UOp.const(identity_element(x.arg.op, x.dtype), x.dtype)._expand_front(x.shape)
+
+
+def reduce_of_expand(x: UOp, r: UOp) -> UOp | None:
+    """The reduced axes that only repeat the value: a sum is a product, a maximum the value."""
+    added = node_to_shape(x.src[1])
+    count = min(len(added), r.arg.count)
+    repeats = 1
+    for size in added[:count]:
+        repeats = repeats * size
+    if not isinstance(repeats, int):
+        return None
+    inner = x.src[0]._expand_front(added[count:])
+    rest = r.arg.count - count
+    if rest:
+        inner = inner.replace(op=Ops.REDUCE, src=(inner,), arg=ReduceArg(r.arg.op, rest))
+    if r.arg.op is Ops.MAX:
+        return inner
+    if r.arg.op is Ops.ADD and r.dtype.kind != "bool":
+        return inner * repeats
+    return None
+
+
+def reduce_of_reduce(x: UOp, r: UOp) -> UOp | None:
+    """A reduction right over one with the same operation."""
+    if x.arg.op is not r.arg.op:
+        return None
+    return r.replace(src=x.src, arg=ReduceArg(r.arg.op, r.arg.count + x.arg.count))
+
+
+def movement_of_const(x: UOp) -> UOp | None:
+    """A constant looks the same from everywhere; a PAD of it does not."""
+    base = x.src[0]
+    if base.op is Ops.EXPAND and base.src[0].op is Ops.CONST:
+        base = base.src[0]
+    if base.op is not Ops.CONST or x.op is Ops.PAD:
+        return None
+    if x.op is Ops.EXPAND and x.src[0] is base:
+        return None
+    return base._expand_front(x.shape)
+
+
+def pad_of_zero(x: UOp, c: UOp) -> UOp | None:
+    if c.arg != 0 or str(c.arg).startswith("-"):
+        return None
+    return c._expand_front(x.shape)
+
+
+def copy_to_same_device(x: UOp) -> UOp | None:
+    return x.src[0].contiguous() if x.arg == x.src[0].device else None
+
+
+def copy_of_const(x: UOp) -> UOp | None:
+    return x.src[0] if x.src[0].device is None else None
+
+
+_EXPANDED_CONST = UPat(Ops.EXPAND, src=(UPat.cvar("c"), UPat()))
+
+# fmt: off
+pm_early_cleanup = PatternMatcher([
+    Rule("mark_vanishes", "detach(x) -> x", UPat(_MARKS, src=(UPat(name="x"),)), lambda x: x),
+    Rule("contiguous_twice", "contiguous(contiguous(x)) -> contiguous(x)",
+         UPat(Ops.CONTIGUOUS, src=(UPat(Ops.CONTIGUOUS, name="x"),)), lambda x: x),
+    Rule("empty_is_const", "a value of size 0 -> a constant",
+         UPat(GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.CONTIGUOUS}, name="x"),
+         empty_is_const),
+    Rule("reduce_of_nothing", "reduce over size 0 -> identity", UPat(Ops.REDUCE, name="x"),
+         reduce_of_nothing),
+    Rule("reduce_of_expand", "sum(expand(x, n)) -> x*n, max(expand(x)) -> x",
+         UPat(Ops.REDUCE, src=(UPat(Ops.EXPAND, name="x"),), name="r"), reduce_of_expand),
+    Rule("reduce_of_reduce", "sum(sum(x)) -> sum(x) over both",
+         UPat(Ops.REDUCE, src=(UPat(Ops.REDUCE, name="x"),), name="r"), reduce_of_reduce),
+    Rule("pad_of_zero", "pad(0) -> 0", UPat(Ops.PAD, name="x", src=(_EXPANDED_CONST, UPat(), UPat())),
+         pad_of_zero),
+    Rule("movement_of_const", "move(c) -> c", UPat(GroupOp.Movement, name="x"), movement_of_const),
+    Rule("copy_of_const", "copy(c) -> c", UPat(Ops.COPY, name="x"), copy_of_const),
+    Rule("copy_to_same_device", "copy(x, its device) -> contiguous(x)", UPat(Ops.COPY, name="x"),
+         copy_to_same_device),
+])
+# fmt: on

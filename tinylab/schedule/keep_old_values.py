@@ -1,0 +1,73 @@
+"""Program order decides: what was built before a write in place sees the old value.
+
+Where a value needs both the old content of a buffer and something that comes after the write, no
+order of kernels is right, so the old content is copied first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.intern import make
+from tinylab.uop.ops import UOp, rebuild
+
+
+_REASON = "its old content is still needed after it is overwritten"
+
+
+def storage_of(view: UOp) -> UOp:
+    """The buffer, or the state of it after earlier writes, that a view looks at."""
+    while view.op in GroupOp.Movement or view.op is Ops.BITCAST:
+        view = view.src[0]
+    return view
+
+
+def _writes(order: list[UOp]) -> list[UOp]:
+    return [x for x in order if x.op is Ops.AFTER and any(s.op is Ops.STORE for s in x.src[1:])]
+
+
+def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
+    """States of buffers that are read together with what replaced them.
+
+    Bit n of a mask stands for write n: of `late`, the node comes after it; of `old`, it reads what
+    the write replaces, and not by way of the write itself.
+    """
+    bit_of = {w: 1 << n for n, w in enumerate(writes)}
+    replaced: dict[UOp, int] = {}
+    for w in writes:
+        v = storage_of(w.src[0])
+        replaced[v] = replaced.get(v, 0) | bit_of[w]
+    late: dict[UOp, int] = {}
+    old: dict[UOp, int] = {}
+    clash = 0
+    for x in order:
+        here_late = here_old = 0
+        for s in x.src:
+            here_late |= late.get(s, 0)
+            here_old |= old.get(s, 0)
+        if x.op not in (Ops.SINK, Ops.TUPLE):
+            clash |= here_late & here_old
+        if x in bit_of:
+            here_late |= bit_of[x]
+            here_old &= ~bit_of[x]
+        late[x] = here_late
+        old[x] = here_old | replaced.get(x, 0)
+    return {v for v, bits in replaced.items() if bits & clash}
+
+
+def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
+    """The graph with the old content of a buffer copied where it is needed after a write."""
+    order = list(sink.toposort(enter_calls=False))
+    writes = _writes(order)
+    clashing = _conflicts(order, writes) if writes else set()
+    if not clashing:
+        return sink
+    new: dict[UOp, UOp] = {}
+    for x in order:
+        # The target of a write stays the buffer itself; everything else reads the copy.
+        keep = 1 if x.op is Ops.STORE or x in writes else 0
+        src = x.src[:keep] + tuple(new[s] for s in x.src[keep:])
+        same = rebuild(x, src) if src != x.src else x
+        new[x] = same if x not in clashing else make(Ops.CONTIGUOUS, x.dtype, (same,), _REASON)
+    return new[sink]

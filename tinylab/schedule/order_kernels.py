@@ -1,0 +1,87 @@
+"""The order in which kernels run: a LINEAR of CALLs.
+
+A kernel comes after those whose results it reads, and before those that overwrite what it reads.
+Among the kernels that may run, the one found first runs first (breadth first).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from tinylab.dtype import dtypes
+from tinylab.errors import ScheduleError
+from tinylab.opcodes import Ops
+from tinylab.schedule.keep_old_values import storage_of
+from tinylab.schedule.split_kernels import plain
+from tinylab.uop.intern import make
+from tinylab.uop.ops import UOp
+
+
+def _calls_below(x: UOp) -> list[UOp]:
+    """The calls that must have run before this state of a buffer exists."""
+    found = []
+    while x.op in (Ops.AFTER, Ops.RESHAPE):
+        if x.op is Ops.AFTER:
+            found += [s for s in x.src[1:] if s.op is Ops.CALL]
+        x = x.src[0]
+    return found
+
+
+def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
+    """For each call the calls that must come first."""
+    calls = [x for x in order if x.op is Ops.CALL]
+    first: dict[UOp, dict[UOp, None]] = {c: {} for c in calls}
+    readers: dict[UOp, list[UOp]] = {}
+    for call in calls:
+        for argument in call.src[1:]:
+            first[call].update(dict.fromkeys(_calls_below(argument)))
+            readers.setdefault(storage_of(argument), []).append(call)
+    for state in order:
+        if state.op is not Ops.AFTER:
+            continue
+        replaced = storage_of(state.src[0])
+        for write in state.src[1:]:
+            if write.op is not Ops.CALL:
+                continue
+            first[write].update(dict.fromkeys(_calls_below(replaced)))
+            for reader in readers.get(replaced, ()):
+                if reader is not write:
+                    first[write][reader] = None
+    return first
+
+
+def _bare(call: UOp) -> UOp:
+    """The call with bare buffers as arguments: order is the list's now."""
+    return call.replace(src=(call.src[0], *(plain(a) for a in call.src[1:])))
+
+
+def order_kernels(sink: UOp, ctx: Any = None) -> UOp:
+    """The LINEAR of a kernel graph.
+
+    Raises: ScheduleError for a cycle, naming the buffers.
+    """
+    order = list(sink.toposort(enter_calls=False))
+    first = _edges(order)
+    waiting = {call: len(before) for call, before in first.items()}
+    later: dict[UOp, list[UOp]] = {call: [] for call in first}
+    for call, before in first.items():
+        for b in before:
+            later[b].append(call)
+    ready = deque(call for call, count in waiting.items() if count == 0)
+    done = []
+    while ready:
+        call = ready.popleft()
+        done.append(call)
+        for next_call in later[call]:
+            waiting[next_call] -= 1
+            if waiting[next_call] == 0:
+                ready.append(next_call)
+    if len(done) != len(first):
+        stuck = [call for call in first if call not in done]
+        names = sorted({f"buffer {plain(c.src[1]).arg.slot}" for c in stuck})
+        raise ScheduleError(
+            f"cycle detected in assign graph: {', '.join(names)} each need the other's old value",
+            help="copy one of them first with .contiguous()",
+        )
+    return make(Ops.LINEAR, dtypes.void, tuple(_bare(call) for call in done))

@@ -1,0 +1,304 @@
+"""Where values are stored, and why.
+
+The analysis walks from the outputs to the inputs. For every value it collects the ways in which it
+is read (the index, and the loops that run around it); from these it decides whether to compute the
+value again at each place or to store it once. What is stored becomes a STAGE that carries its
+reason; loops are given to it by the next pass.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+from tinylab.opcodes import AxisType, GroupOp, Ops
+from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
+from tinylab.uop.args import StageArg
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
+
+# Weights of operations in elementary ones; what is not named counts 1.
+_WEIGHT = {
+    Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 20, Ops.SQRT: 6, Ops.RECIPROCAL: 4, Ops.FDIV: 4,
+    Ops.POW: 24, Ops.THREEFRY: 100, Ops.CDIV: 6, Ops.CMOD: 6, Ops.FLOORDIV: 6, Ops.FLOORMOD: 6,
+    Ops.CAST: 0, Ops.BITCAST: 0,
+}  # fmt: skip
+# Computing a value again at a second place pays off below this many operations an element.
+RECOMPUTE_LIMIT = 24
+# Reading a value this often inside one loop nest is worth storing it first …
+REPEAT_LIMIT = 16
+# … if that saves at least so many operations.
+SAVED_LIMIT = 1 << 16
+# Ways to read one value that are followed before it is stored, whatever it costs.
+ACCESS_LIMIT = 8
+
+
+class Access(NamedTuple):
+    """One way to read a value: at an index, inside loops (outermost first).
+
+    under: the operation of the reduction that reads it with nothing but movement between.
+    """
+
+    index: Index
+    nest: tuple[UOp, ...]
+    under: Ops | None = None
+
+
+class _Static(NamedTuple):
+    """What a value costs from the nearest stored values on."""
+
+    cost: int
+    has_reduce: bool
+
+
+def _is_storage(x: UOp) -> bool:
+    """Whether the value lies in memory already (or is no memory at all)."""
+    return x.op in (Ops.BUFFER, Ops.PARAM, Ops.CONST, Ops.AFTER, Ops.STAGE, Ops.MSELECT)
+
+
+class RealizePoints:
+    """The analysis of one graph."""
+
+    def __init__(self, sink: UOp) -> None:
+        self.order = list(sink.toposort(enter_calls=False))
+        self.numbers = itertools.count()
+        self.reasons: dict[UOp, str] = {}
+        self.accesses: dict[UOp, list[Access]] = {}
+        self.static: dict[UOp, _Static] = {}
+        self._force()
+        for x in self.order:
+            self.static[x] = self._static(x)
+        for x in reversed(self.order):
+            self._visit(x)
+
+    def _force(self) -> None:
+        """What is stored whatever it costs: outputs, copies and what they read."""
+        for x in self.order:
+            if x.op is Ops.CONTIGUOUS:
+                self.reasons[x] = x.arg or "asked for by contiguous() or realize()"
+            elif x.op is Ops.COPY:
+                self.reasons[x] = f"arrives on {x.arg}"
+                if not x.src[0].has_buffer_identity(after_ok=True):
+                    self.reasons.setdefault(x.src[0], f"is copied to {x.arg}")
+
+    def _static(self, x: UOp) -> _Static:
+        if _is_storage(x):
+            return _Static(0, False)
+        below = [
+            self.static[s]
+            for s in x.src
+            if s in self.static and s not in self.reasons and s._shape is not None
+        ]
+        if x.op is Ops.EXPAND and any(b.has_reduce for b in below):
+            return _Static(0, False)  # what is repeated will be stored underneath
+        cost = sum(b.cost for b in below)
+        if x.op in GroupOp.Elementwise:
+            cost += _WEIGHT.get(x.op, 1)
+        return _Static(cost, x.op is Ops.REDUCE or any(b.has_reduce for b in below))
+
+    # *** the walk
+
+    def _visit(self, x: UOp) -> None:
+        """Decide about one value; all its readers have been visited."""
+        if x.op is Ops.STORE:
+            self._visit_store(x)
+            return
+        if x in self.reasons:
+            self._start(x)
+            return
+        found = self.accesses.get(x)
+        if not found or _is_storage(x):
+            return
+        if x.op not in GroupOp.Movement and (reason := self._why_store(x, found)) is not None:
+            self.reasons[x] = reason
+            self._start(x)
+            return
+        for access in found:
+            self._follow(x, access)
+
+    def _start(self, x: UOp) -> None:
+        """The loops of a stored value, and how it reads its sources."""
+        below = x.src[0] if x.op in (Ops.CONTIGUOUS, Ops.COPY) else x
+        if x.op is Ops.COPY:
+            return
+        idx = loops(x.shape, self.numbers, AxisType.WEAK)
+        access = Access(idx, _ranges(idx))
+        if below is x:
+            self._follow(x, access)
+        else:
+            self._read(below, access)
+
+    def _visit_store(self, x: UOp) -> None:
+        """A write in place runs over the target; the value is read at the same places."""
+        target, value = x.src[:2]
+        idx = loops(target.shape, self.numbers, AxisType.WEAK)
+        access = Access(idx, _ranges(idx))
+        self._read(value, access)
+
+    def _read(self, x: UOp, access: Access) -> None:
+        if x._shape is None:
+            return
+        known = self.accesses.setdefault(x, [])
+        if access not in known:
+            known.append(access)
+
+    def _follow(self, x: UOp, access: Access) -> None:
+        """How x, computed at this access, reads its own sources."""
+        index, nest, under = access
+        if x.op in GroupOp.Movement:
+            self._read(x.src[0], Access(source_index(x, index), nest, under))
+        elif x.op is Ops.REDUCE:
+            reduced = loops(x.src[0].shape[: x.arg.count], self.numbers, AxisType.REDUCE)
+            inner = (*nest, *_ranges(reduced))
+            self._read(x.src[0], Access((*reduced, *index), inner, x.arg.op))
+        else:
+            for s in x.src:
+                if s._shape is not None:
+                    self._read(s, Access(broadcast_index(index, s.shape), nest))
+
+    # *** the decision
+
+    def _why_store(self, x: UOp, found: list[Access]) -> str | None:
+        """The reason to store a value that is read in these ways; None to compute it there."""
+        cost, has_reduce = self.static[x]
+        if cost == 0 and not has_reduce:
+            return None  # a cast or a movement of something stored
+        if x.op is Ops.CAST and x.dtype.itemsize > x.src[0].dtype.itemsize:
+            return None  # a value is stored before a widening cast, not after
+        ways = len({a.index for a in found})
+        if ways > 1 and has_reduce:
+            return f"its {ways} consumers index it differently, and it holds a reduction"
+        if ways > 1 and (cost > RECOMPUTE_LIMIT or ways > ACCESS_LIMIT):
+            return f"its {ways} consumers index it differently: {cost} operations an element"
+        for access in found:
+            reason = self._why_store_for(x, access, cost, has_reduce)
+            if reason is not None:
+                return reason
+        return None
+
+    def _why_store_for(
+        self, x: UOp, access: Access, cost: int, has_reduce: bool
+    ) -> str | None:
+        used = {r for i in access.index for r in i.ranges}
+        idle = [r for r in access.nest if r not in used]
+        if has_reduce:
+            merges = x.op is Ops.REDUCE and x.arg.op is access.under
+            if idle:
+                times = _trips(idle)
+                if times > 1:
+                    return f"a reduction that would be computed {times} times"
+            if not merges and any(r.arg[-1] is AxisType.REDUCE for r in access.nest):
+                return "a reduction inside another reduction"
+            return None
+        last = max((n for n, r in enumerate(access.nest) if r in used), default=-1)
+        outer = access.nest[: last + 1]
+        times = _trips([r for r in outer if r not in used])
+        saved = cost * (_trips(outer) - _trips([r for r in outer if r in used]))
+        share = cost * _trips(outer) * 2 >= _trips(access.nest)
+        if times >= REPEAT_LIMIT and saved >= SAVED_LIMIT and share:
+            return f"would be computed {times} times: {cost} operations an element"
+        return None
+
+
+def _trips(ranges: Any) -> int:
+    """How often a nest of loops runs at most."""
+    total = 1
+    for r in ranges:
+        total *= int(r.vmax) + 1
+    return total
+
+
+def _ranges(idx: Index) -> tuple[UOp, ...]:
+    return tuple(i for i in idx if i.op is Ops.RANGE)
+
+
+def _target_buffer(x: UOp) -> UOp:
+    node = x
+    while node.op in GroupOp.Movement or node.op in (Ops.AFTER, Ops.BITCAST):
+        node = node.src[0]
+    return node
+
+
+def overlapping_writes(points: RealizePoints) -> dict[UOp, str]:
+    """Values of writes in place that read the written buffer at other places than they write."""
+    found: dict[UOp, str] = {}
+    for store in points.order:
+        if store.op is not Ops.STORE:
+            continue
+        target, value = store.src[:2]
+        buffer = _target_buffer(target)
+        if value in points.reasons or value._shape is None:
+            continue
+        if _reads_elsewhere(points, value, target, buffer):
+            found[value] = "the update reads its own buffer through another view: copied first"
+    return found
+
+
+def _reads_elsewhere(points: RealizePoints, value: UOp, target: UOp, buffer: UOp) -> bool:
+    """Whether value, without what is stored apart, reads buffer other than at target's places."""
+    idx = loops(target.shape, itertools.count(), AxisType.WEAK)
+    written = _place_in(target, idx)
+    stack: list[tuple[UOp, Index]] = [(value, idx)]
+    seen = set()
+    while stack:
+        x, at = stack.pop()
+        if (x, at) in seen or x._shape is None:
+            continue
+        seen.add((x, at))
+        if x in points.reasons and x is not value:
+            continue
+        if _is_storage(x):
+            if _target_buffer(x) is buffer and _place_in(x, at) != written:
+                return True
+        elif x.op is Ops.REDUCE:
+            if any(_target_buffer(s) is buffer for s in x.toposort() if _is_storage(s)):
+                return True
+        elif x.op in GroupOp.Movement:
+            stack.append((x.src[0], source_index(x, at)))
+        else:
+            stack.extend(
+                (s, broadcast_index(at, s.shape)) for s in x.src if s._shape is not None
+            )
+    return False
+
+
+def _place_in(view: UOp, idx: Index) -> Index:
+    """Where a view's element stands in its buffer."""
+    while view.op in GroupOp.Movement or view.op is Ops.AFTER:
+        if view.op is not Ops.AFTER:
+            idx = source_index(view, idx)
+        view = view.src[0]
+    return idx
+
+
+class StoreContext(NamedTuple):
+    """Reasons to store, and the device of what has none of its own."""
+
+    reasons: dict[UOp, str]
+    device: str | None
+
+
+def mark_stored(x: UOp, ctx: StoreContext) -> UOp | None:
+    """The value under a STAGE without loops yet; the tag keeps it from matching again."""
+    reason = ctx.reasons.get(x)
+    if reason is None:
+        return None
+    value = x.src[0] if x.op is Ops.CONTIGUOUS else x.rtag("stored")
+    return value.stage(arg=StageArg(x.device or ctx.device, removable=False, reason=reason))
+
+
+pm_realize_points = PatternMatcher(
+    [
+        Rule(
+            "mark_stored",
+            "x -> stage(x) with its reason",
+            UPat(set(Ops) - {Ops.SINK}, name="x"),
+            mark_stored,
+        )
+    ]
+)
+
+
+def reasons_to_store(sink: UOp, device: str | None) -> StoreContext:
+    """The values to store, each with the reason."""
+    points = RealizePoints(sink)
+    return StoreContext({**points.reasons, **overlapping_writes(points)}, device)

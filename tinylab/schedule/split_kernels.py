@@ -1,0 +1,105 @@
+"""One kernel for each store: its loops and expression as a body, its buffers as arguments.
+
+A body names its buffers by slot (the output first) and numbers its loops from 0, so that equal
+kernels are equal nodes and are compiled once.
+"""
+
+from __future__ import annotations
+
+from tinylab.opcodes import Ops
+from tinylab.uop.args import CallInfo, KernelInfo, RangeArg
+from tinylab.uop.intern import make
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, rebuild
+
+_STORAGE = (Ops.AFTER, Ops.BUFFER, Ops.PARAM)
+
+
+def plain(x: UOp) -> UOp:
+    """The buffer below AFTERs and reshapes."""
+    while x.op in (Ops.AFTER, Ops.RESHAPE):
+        x = x.src[0]
+    return x
+
+
+def _body_nodes(effect: UOp) -> list[UOp]:
+    """The nodes of one kernel, storage included but not what lies below it."""
+    found: dict[UOp, None] = {}
+    stack: list[tuple[UOp, bool]] = [(effect, False)]
+    while stack:
+        x, visited = stack.pop()
+        if x in found:
+            continue
+        if visited or x.op in _STORAGE:
+            found[x] = None
+        else:
+            stack.append((x, True))
+            stack.extend((s, False) for s in reversed(x.src))
+    return list(found)
+
+
+def _loop_numbers(effect: UOp, nodes: list[UOp]) -> dict[UOp, UOp]:
+    """The loops numbered from 0: those of the output in order, then those of reductions."""
+    outer = [r for r in effect.src[1:] if r.op is Ops.RANGE]
+    inner = [x for x in nodes if x.op is Ops.RANGE and x not in outer]
+    return {
+        r: make(Ops.RANGE, r.dtype, r.src, RangeArg((n, r.arg[-1])))
+        for n, r in enumerate([*outer, *inner])
+    }
+
+
+def _parameters(effect: UOp, nodes: list[UOp]) -> tuple[dict[UOp, UOp], list[UOp]]:
+    """Each storage node as a numbered parameter; and the arguments in the order of their slots."""
+    store = effect.src[0] if effect.op is Ops.END else effect
+    target = plain(store.src[0].src[0])
+    slots: dict[UOp, int] = {target: 0}
+    arguments: list[UOp] = [target]
+    for x in nodes:
+        if x.op not in _STORAGE:
+            continue
+        buffer = plain(x)
+        slot = slots.setdefault(buffer, len(slots))
+        if slot == len(arguments):
+            arguments.append(x)
+        elif x.op is Ops.AFTER:
+            arguments[slot] = x  # the state after a write says more than the bare buffer
+    return {
+        x: UOp.param(slots[plain(x)], x.dtype, (plain(x).shape[0],))
+        for x in nodes
+        if x.op in _STORAGE
+    }, arguments
+
+
+def _kernel(effect: UOp) -> UOp:
+    """The CALL of the kernel that has this effect."""
+    nodes = _body_nodes(effect)
+    new, arguments = _parameters(effect, nodes)
+    new.update(_loop_numbers(effect, nodes))
+    for x in nodes:
+        if x not in new:
+            src = tuple(new[s] for s in x.src)
+            arg = None if x.op is Ops.STORE else x.arg
+            new[x] = rebuild(x, src).replace(arg=arg, tag=None)
+    store = effect.src[0] if effect.op is Ops.END else effect
+    body = UOp.sink(new[effect], arg=KernelInfo())
+    reason = store.arg or "a write in place"
+    return make(Ops.CALL, effect.dtype, (body, *arguments), CallInfo(aux=reason))
+
+
+def split_kernel(x: UOp) -> UOp | None:
+    effects = x.src[1:]
+    if not any(e.op in (Ops.STORE, Ops.END) for e in effects):
+        return None
+    calls = tuple(_kernel(e) if e.op in (Ops.STORE, Ops.END) else e for e in effects)
+    return x.replace(src=(x.src[0], *calls))
+
+
+pm_split_kernels = PatternMatcher(
+    [
+        Rule(
+            "split_kernel",
+            "b after (for r: b[r] <- x) -> b after call(kernel, b, …)",
+            UPat(Ops.AFTER, name="x"),
+            split_kernel,
+        )
+    ]
+)
