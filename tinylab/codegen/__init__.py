@@ -1,0 +1,226 @@
+"""Code generation: the AST of one kernel in, a PROGRAM out. PASSES is the way, with reasons.
+
+    SINK(END(STORE(a[i], REDUCE(b[i*n + k], k)), i))
+      -> opts applied -> lanes -> registers and loads -> concrete types, the target's operations
+      -> LINEAR: one line after another -> text
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from tinylab.codegen.add_loads import pm_add_loads
+from tinylab.codegen.barriers import pm_barriers
+from tinylab.codegen.coalesce import pm_coalesce
+from tinylab.codegen.collapse_loads import pm_collapse_loads
+from tinylab.codegen.decompose_dtypes import decompose_dtypes, has_foreign_dtypes
+from tinylab.codegen.decompose_ops import for_target
+from tinylab.codegen.expand_lanes import has_lanes, lane_plan, pm_expand_lanes
+from tinylab.codegen.flatten_arrays import has_arrays, pm_flatten_arrays
+from tinylab.codegen.gate_memory import pm_gate_memory
+from tinylab.codegen.gpu_dims import add_gpudims, has_grid
+from tinylab.codegen.index_dtype import index_dtype
+from tinylab.codegen.linearize import linearize
+from tinylab.codegen.local_buffers import has_groups, local_context, pm_local_buffers
+from tinylab.codegen.lower_reduce import first_register, pm_lower_reduce, share_loops
+from tinylab.codegen.merge_ranges import merge_ranges
+from tinylab.codegen.opt.heuristic import hand_coded_optimizations
+from tinylab.codegen.opt.kernel import Scheduler
+from tinylab.codegen.program import program_info
+from tinylab.codegen.split_ranges import split_ranges
+from tinylab.codegen.transcendental import has_transcendental, lower_transcendental
+from tinylab.errors import CodegenError, ContractError
+from tinylab.helpers.context import DISABLE_FAST_IDIV, EMULATED_DTYPES, NOOPT, SPEC, TRANSCENDENTAL
+from tinylab.opcodes import AxisType, Ops
+from tinylab.uop.ops import (
+    KernelInfo,
+    Pass,
+    ProgramInfo,
+    UOp,
+    run_passes,
+    spec_program,
+    type_verify,
+)
+from tinylab.uop.symbolic import sym
+
+if TYPE_CHECKING:
+    from tinylab.codegen.contract import Renderer
+
+__all__ = [
+    "LOWER",
+    "PASSES",
+    "SIMPLIFY",
+    "apply_opts",
+    "do_to_program",
+    "full_rewrite_to_sink",
+    "line_rewrite",
+    "to_program",
+]
+
+
+def apply_opts(sink: UOp, ren: Renderer) -> UOp:
+    """The kernel with its opts applied: those it asks for, or what heuristics choose.
+
+    Raises: KernelOptError for an opt that is asked for and not legal.
+    """
+    info: KernelInfo = sink.arg
+    k = Scheduler(_grid_axes(sink, ren), ren)
+    if info.opts_to_apply is not None:
+        for opt in info.opts_to_apply:
+            k.apply_opt(opt)
+    elif not NOOPT and not info.applied_opts:
+        k = hand_coded_optimizations(k)
+    return k.get_optimized_ast()
+
+
+def _grid_axes(sink: UOp, ren: Renderer) -> UOp:
+    """Undecided output axes are the grid, where the target has one."""
+    if not ren.has_local:
+        return sink
+    ends = [u for u in sink.src if u.op is Ops.END]
+    outputs = {r for u in ends for r in u.src[1:] if r.op is Ops.RANGE and r.arg[-1] is AxisType.WEAK}
+    return sink.substitute({r: r.replace(arg=r.arg.with_kind(AxisType.GLOBAL)) for r in outputs})
+
+
+def _may_optimize(sink: UOp, ren: Any) -> bool:
+    return sink.tag is None
+
+
+def _named(sink: UOp, ren: Renderer) -> UOp:
+    """A kernel that must not be tuned still gets its name and axis types."""
+    return sink if sink.tag is None else Scheduler(sink, ren).get_optimized_ast()
+
+
+def _as_kernel(sink: UOp, ren: Any) -> UOp:
+    return sink.replace(tag=None) if sink.tag is not None else sink
+
+
+# fmt: off
+SIMPLIFY = (
+    Pass("flatten_arrays", pm_flatten_arrays, when=has_arrays,
+         why="kernels written by hand index arrays with several axes; from here on memory is flat"),
+    Pass("simplify", sym,
+         why="indices in one form: the passes below look for r//4, r == i and strides"),
+    Pass("collapse_loads", pm_collapse_loads + sym,
+         why="a sum that picks one element is a load; an arange is its index"),
+    Pass("split_ranges", run=split_ranges,
+         why="r//4 and r%4 become two ranges, each with a stride of its own"),
+    Pass("merge_ranges", run=merge_ranges,
+         why="fewer, longer loops leave more to choose"),
+)
+
+OPTIMIZE = (
+    Pass("opts", run=apply_opts, when=_may_optimize,
+         why="data decides which ranges are lanes, threads, workgroups; only ranges change"),
+)
+
+LOWER = (
+    Pass("axis_names", run=_named,
+         why="a kernel that is not tuned has a name too"),
+    Pass("simplify_opts", sym,
+         why="opts left r*4 + u in every index; divisions by 4 fold while u is a range with bounds"),
+    Pass("local_buffers", pm_local_buffers, ctx=local_context, when=has_groups,
+         why="a reduce over the workgroup goes through shared memory; its loops are still ranges"),
+    Pass("expand_lanes", pm_expand_lanes, ctx=lane_plan, when=has_lanes,
+         why="UPCAST and UNROLL become lane axes of values: the graph does not grow with them"),
+    Pass("lower_reduce", pm_lower_reduce, bottom_up=True, ctx=first_register,
+         why="root first, so that a loop's accumulator sees the lanes that each step adds"),
+    Pass("share_loops", run=share_loops,
+         why="reduces over one range share the loop; a loop is closed once from here on"),
+    Pass("gpu_dims", run=add_gpudims, when=has_grid,
+         why="grid, workgroup and thread ranges are set by the launch; only loops remain RANGEs"),
+    Pass("add_loads", pm_add_loads,
+         why="from here on reading memory is a line of its own"),
+    Pass("gate_memory", pm_gate_memory,
+         why="masked indices become gates, before addresses are taken apart"),
+    Pass("coalesce", pm_coalesce,
+         why="lanes side by side are one wide access"),
+    Pass("barriers", pm_barriers, when=lambda sink, ren: ren.has_local,
+         why="local memory is read after everyone has written"),
+    Pass("simplify_addresses", sym,
+         why="rows of a tile share their base; the last time that indices have no width"),
+    Pass("index_dtype", run=index_dtype,
+         why="bounds say which integers fit 32 bits; what follows needs concrete types"),
+    Pass("transcendental", run=lower_transcendental, when=has_transcendental,
+         why="polynomials with a known error, on whole vectors, where the target has no function"),
+    Pass("decompose_ops", run=for_target,
+         why="only operations that the target has"),
+    Pass("decompose_dtypes", run=decompose_dtypes, when=has_foreign_dtypes,
+         why="types that the target lacks are stored as bits and computed in float"),
+)
+
+PASSES = SIMPLIFY + OPTIMIZE + LOWER
+# fmt: on
+
+
+def full_rewrite_to_sink(sink: UOp, ren: Renderer, optimize: bool = True) -> UOp:
+    """The kernel as a program AST: all of PASSES, or those without the choice of opts."""
+    sink = run_passes(sink, SIMPLIFY, ren)
+    if optimize:
+        sink = run_passes(sink, OPTIMIZE, ren)
+    return run_passes(sink, LOWER, ren)
+
+
+_linearize = Pass("linearize", run=linearize, why="one line after another, loops around bodies")
+
+
+def line_rewrite(sink: UOp, ren: Renderer) -> UOp:
+    """LINEAR: the program AST as a list of lines in order."""
+    return _linearize(sink, ren)
+
+
+def do_to_program(sink: UOp, ren: Renderer, compiler: Any = None) -> UOp:
+    """PROGRAM(SINK, LINEAR, SOURCE[, BINARY]) of a kernel, lowered now.
+
+    A PROGRAM that has some of its parts gets the others.
+
+    Raises: CodegenError for anything that is no kernel.
+    """
+    parts = _parts(sink)
+    if len(parts) == 1:
+        if not isinstance(parts[0].arg, KernelInfo):
+            raise ContractError("requires KernelInfo on arg to to_program")
+        body = full_rewrite_to_sink(parts[0], ren)
+        parts = [body, line_rewrite(body, ren)]
+    info = program_info(parts[0], parts[1], ren) if parts[1].op is Ops.LINEAR else None
+    if SPEC and parts[1].op is Ops.LINEAR:
+        type_verify(parts[1].src, spec_program)
+    if len(parts) == 2:
+        parts.append(UOp(Ops.SOURCE, arg=ren.render(parts[1].src)))
+    if len(parts) == 3 and compiler is not None:
+        parts.append(UOp(Ops.BINARY, arg=compiler.compile(parts[2].arg)))
+    return UOp(Ops.PROGRAM, src=tuple(parts), arg=info or ProgramInfo())
+
+
+def _parts(root: UOp) -> list[UOp]:
+    if root.op is Ops.PROGRAM:
+        return list(root.src)
+    if root.op is Ops.SINK:
+        return [root]
+    raise CodegenError(f"can't call to_program on {root.op}", help="it takes a SINK or a PROGRAM")
+
+
+# Equal kernels are lowered once; nodes are interned, so the AST itself is the key.
+_programs: OrderedDict[tuple[Any, ...], UOp] = OrderedDict()
+_MOST_PROGRAMS = 4096
+
+
+def to_program(sink: UOp, ren: Renderer, compiler: Any = None) -> UOp:
+    """As do_to_program; an equal kernel for an equal target is lowered once."""
+    key = (
+        sink,
+        type(ren),
+        ren.target,
+        compiler is not None,
+        NOOPT.value,
+        TRANSCENDENTAL.value,
+        EMULATED_DTYPES.value,
+        DISABLE_FAST_IDIV.value,
+    )
+    found = _programs.get(key)
+    if found is None:
+        found = _programs[key] = do_to_program(sink, ren, compiler)
+        if len(_programs) > _MOST_PROGRAMS:
+            _programs.popitem(last=False)
+    return found

@@ -1,0 +1,207 @@
+"""Shaped indices become windows: one wide access for each row of lanes that lie side by side.
+
+LOAD(a[i + [0 1 2 3]])                   ->  LOAD(a[i : i+4])
+LOAD(a[i + [[0] [64]] + [[0 1 2 3]]])    ->  STACK(LOAD(a[i : i+4]), LOAD(a[i+64 : i+68]))
+STORE(a[i + 2*[0 1 2 3]], x)             ->  stays a scatter
+
+Leading lane axes are taken apart row by row; the last one is a window where its stride is 1.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+from tinylab.codegen.lanes import broadcast_lanes, is_lane_vector, lane_axis, pick, reshape
+from tinylab.codegen.opt.strides import sum_terms
+from tinylab.codegen.range_tools import rebuild_with
+from tinylab.dtype import AddrSpace
+from tinylab.opcodes import Ops
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, broadcast_shape
+
+
+class LaneSum(NamedTuple):
+    """An index as base + stride * lane for each lane axis (counted from the end)."""
+
+    base: UOp | None
+    strides: dict[int, int]
+
+
+def lane_sum(idx: UOp) -> LaneSum | None:
+    """The index taken apart; None if it is not linear in its lanes."""
+    base: UOp | None = None
+    strides: dict[int, int] = {}
+    for term in sum_terms(idx):
+        if not term.shape or math.prod(term.shape) == 1:
+            base = term if base is None else base + term
+            continue
+        factor = 1
+        if term.op is Ops.MUL and term.src[1].op is Ops.CONST:
+            term, factor = term.src[0], int(term.src[1].arg)
+        if not is_lane_vector(term):
+            return None
+        axis = lane_axis(term)
+        strides[axis] = strides.get(axis, 0) + factor
+    return LaneSum(base, strides)
+
+
+class Rows:
+    """A value taken apart into rows along the last axis of a lane shape."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.places = list(itertools.product(*(range(n) for n in shape[:-1])))
+        self.width = shape[-1]
+
+    def split(self, x: UOp) -> list[UOp]:
+        """Each row of a value: shape () where it is the same in all lanes, else (width,)."""
+        if not x.shape:
+            return [x] * len(self.places)
+        own = (1,) * (len(self.shape) - len(x.shape)) + x.shape
+        if all(u.op is not Ops.LOAD and u.op is not Ops.INDEX for u in _shaped(x)):
+            return [self._at(x, place, own) for place in self.places]
+        flat = reshape(broadcast_lanes(x, (*self.shape[:-1], own[-1])), (len(self.places), own[-1]))
+        return [_scalar(pick(flat, i)) for i in range(len(self.places))]
+
+    def _at(self, x: UOp, place: tuple[int, ...], own: tuple[int, ...]) -> UOp:
+        """The row of an expression of lane vectors, with the leading lanes put in."""
+        new: dict[UOp, UOp] = {}
+        rank = len(self.shape)
+        for u in _shaped(x):
+            if not is_lane_vector(u) or u in new:
+                continue
+            axis = lane_axis(u)
+            flat = u.src[0] if u.op is Ops.RESHAPE else u
+            new[u] = flat if axis == -1 else UOp.const(place[rank + axis])
+        found = rebuild_with(x, new)
+        return found.simplify() if new else _scalar(found)
+
+    def join(self, rows: list[UOp]) -> UOp:
+        """Rows put together into a value of the lane shape."""
+        if len(rows) == 1:
+            return reshape(rows[0], self.shape)
+        return reshape(UOp.stack(*rows), self.shape)
+
+
+def _shaped(x: UOp) -> list[UOp]:
+    """The nodes below that have lanes."""
+    return [u for u in x.toposort(lambda u: bool(u._shape)) if u.op is not Ops.CONST]
+
+
+def _scalar(x: UOp) -> UOp:
+    return reshape(x, ()) if x.shape and math.prod(x.shape) == 1 else x
+
+
+def _addresses(buf: UOp, idx: UOp, rows: Rows) -> list[UOp]:
+    """The address of each row: an element, a window, or places lane by lane."""
+    found = lane_sum(idx)
+    if found is None:
+        return [_address(buf, row, rows.width) for row in rows.split(idx)]
+    base, strides = found
+    rank = len(rows.shape)
+    addresses = []
+    for place in rows.places:
+        offset = sum(strides.get(i - rank, 0) * at for i, at in enumerate(place))
+        start = _plus(base, offset)
+        addresses.append(_window(buf, start, strides.get(-1, 0), rows.width))
+    return addresses
+
+
+def _plus(base: UOp | None, offset: int) -> UOp:
+    if base is None:
+        return UOp.const(offset)
+    return base + offset if offset else base
+
+
+def _address(buf: UOp, idx: UOp, width: int) -> UOp:
+    """The address of a row whose index is no longer known to be linear."""
+    found = lane_sum(idx)
+    if found is not None and (found.base is None or not found.base.shape):
+        return _window(buf, _plus(found.base, 0), found.strides.get(-1, 0), width)
+    return buf.index(idx)
+
+
+def _window(buf: UOp, start: UOp, stride: int, width: int) -> UOp:
+    if width == 1 or stride == 0:
+        return buf.index(start)
+    if stride == 1:
+        return UOp(Ops.SHRINK, buf.dtype, (buf, start, UOp.const(width)))
+    lanes = UOp.stack(*(UOp.const(i * stride) for i in range(width)))
+    return buf.index(start + lanes)
+
+
+def _is_split(idx: UOp) -> bool:
+    """Whether the access is lane by lane and not yet in rows."""
+    return bool(idx.src[1].shape) and idx.addrspace is not AddrSpace.REG and not _is_row(idx.src[1])
+
+
+def _is_row(place: UOp) -> bool:
+    """Whether an index is one row that no window covers."""
+    if len(place.shape) != 1:
+        return False
+    found = lane_sum(place)
+    return found is None or found.strides.get(-1, 0) not in (0, 1)
+
+
+def coalesce_load(ld: UOp, idx: UOp) -> UOp | None:
+    """A shaped load as rows."""
+    if len(idx.src) != 2 or not (_is_split(idx) or _gate_is_wider(ld.src[2:], idx)):
+        return None
+    gate = ld.src[2] if len(ld.src) == 3 else None
+    shape = broadcast_shape(idx.src[1].shape, gate.shape if gate is not None else ())
+    rows = Rows(shape)
+    addresses = _addresses(idx.src[0], idx.src[1], rows)
+    if gate is None:
+        return rows.join([a.load() for a in addresses])
+    gates = rows.split(gate)
+    return rows.join([_gated_load(a, ld, g) for a, g in zip(addresses, gates, strict=True)])
+
+
+def _gated_load(address: UOp, ld: UOp, gate: UOp) -> UOp:
+    if gate.shape and not address.shape:
+        # One address, but not in all lanes: lane by lane.
+        place = broadcast_lanes(address.src[1], gate.shape)
+        address = address.src[0].index(place)
+    return address.load(ld.src[1], gate)
+
+
+def _gate_is_wider(gate: tuple[UOp, ...], idx: UOp) -> bool:
+    return bool(gate) and bool(gate[0].shape) and not idx.src[1].shape
+
+
+def coalesce_store(st: UOp, idx: UOp) -> UOp | None:
+    """A shaped store as one store for each row."""
+    if len(idx.src) != 2 or not _is_split(idx):
+        return None
+    rows = Rows(idx.src[1].shape)
+    addresses = _addresses(idx.src[0], idx.src[1], rows)
+    values = _value_rows(st.src[1], rows)
+    gates = rows.split(st.src[2]) if len(st.src) == 3 else [None] * len(addresses)
+    stores = [a.store(v, g) for a, v, g in zip(addresses, values, gates, strict=True)]
+    return UOp.group(*stores)
+
+
+def _value_rows(x: UOp, rows: Rows) -> list[UOp]:
+    """The rows of a stored value."""
+    if not x.shape:
+        return [x] * len(rows.places)
+    full = broadcast_lanes(x, rows.shape)
+    if len(rows.places) == 1:
+        only = reshape(full, () if rows.width == 1 else (rows.width,))
+        return [only]
+    flat = reshape(full, (len(rows.places), rows.width) if rows.width > 1 else (len(rows.places),))
+    return [pick(flat, i) for i in range(len(rows.places))]
+
+
+_LOAD = UPat(Ops.LOAD, src=(UPat(Ops.INDEX, name="idx"),), allow_any_len=True, name="ld")
+_STORE = UPat(Ops.STORE, src=(UPat(Ops.INDEX, name="idx"),), allow_any_len=True, name="st")
+
+# fmt: off
+pm_coalesce = PatternMatcher([
+    Rule("coalesce_load", "LOAD(a[base + lanes]) -> STACK of LOAD(a[start : start+n])",
+         _LOAD, coalesce_load),
+    Rule("coalesce_store", "STORE(a[base + lanes], x) -> GROUP of STORE(a[start : start+n], row)",
+         _STORE, coalesce_store),
+])
+# fmt: on

@@ -1,0 +1,239 @@
+"""Operations that a target lacks, by ones that it has.
+
+x // 8 -> x >> 3;  x % 8 -> x & 7;  x // y -> cdiv(x, y), less 1 where the signs differ
+x ** y -> exp2(y * log2(|x|)) with the sign and the special cases of IEEE 754
+a*b + c -> one fused operation, where there is one
+
+Division by zero gives 0 and INT_MIN / -1 gives INT_MIN: CDIV and CMOD of every target keep to that.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from tinylab.dtype import dtypes
+from tinylab.opcodes import Ops
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
+
+if TYPE_CHECKING:
+    from tinylab.codegen.contract import Renderer
+
+
+def _power_of_two(c: UOp) -> int | None:
+    """k of a constant 2**k."""
+    if c.op is Ops.CONST and isinstance(c.arg, int) and c.arg > 0 and c.arg & (c.arg - 1) == 0:
+        return int(c.arg).bit_length() - 1
+    return None
+
+
+# *** division that rounds down
+
+
+def floordiv(x: UOp, y: UOp) -> UOp | None:
+    """x // y of integers."""
+    if not dtypes.is_int(x.dtype):
+        return _float_floordiv(x, y) if dtypes.is_float(x.dtype) else x & y
+    shift = _power_of_two(y)
+    if shift is not None:
+        return x >> shift if shift else x
+    if x.vmin >= 0 and y.vmin >= 0:
+        return x.alu(Ops.CDIV, y)
+    if (k := _lift_to_positive(x, y)) is not None:
+        return (x + k * y.arg).alu(Ops.CDIV, y) - k
+    quotient = x.alu(Ops.CDIV, y)
+    rest = x.alu(Ops.CMOD, y)
+    down = rest.ne(0) & (rest < 0).ne(y < 0)
+    return down.where(quotient - 1, quotient)
+
+
+def floormod(x: UOp, y: UOp) -> UOp | None:
+    """x % y of integers; the sign is y's."""
+    if not dtypes.is_int(x.dtype):
+        if not dtypes.is_float(x.dtype):
+            return x & y.logical_not()
+        quotient = _float_floordiv(x, y)
+        return x - quotient * y
+    shift = _power_of_two(y)
+    if shift is not None:
+        return x & ((1 << shift) - 1)
+    if x.vmin >= 0 and y.vmin >= 0:
+        return x.alu(Ops.CMOD, y)
+    if (k := _lift_to_positive(x, y)) is not None:
+        return (x + k * y.arg).alu(Ops.CMOD, y)
+    rest = x.alu(Ops.CMOD, y)
+    return (rest.ne(0) & (rest < 0).ne(y < 0)).where(rest + y, rest)
+
+
+def _lift_to_positive(x: UOp, y: UOp) -> int | None:
+    """How often y must be added to x until it is never negative, if that is safe."""
+    if y.op is not Ops.CONST or y.arg <= 0 or dtypes.is_unsigned(x.dtype):
+        return None
+    times = -(x.vmin // y.arg)
+    most = x.vmax + times * y.arg
+    return times if most <= x.dtype.max and times * y.arg <= x.dtype.max else None
+
+
+def _float_floordiv(x: UOp, y: UOp) -> UOp:
+    quotient = x / y
+    whole = quotient.alu(Ops.TRUNC)
+    return (quotient < whole).where(whole - 1.0, whole)
+
+
+# *** powers
+
+
+def power(x: UOp, y: UOp) -> UOp:
+    """x ** y; small constant powers by multiplication."""
+    if y.op is Ops.CONST and float(y.arg) == int(y.arg) and 0 <= y.arg <= 8:
+        return _product(x, int(y.arg))
+    return _float_power(x, y) if dtypes.is_float(x.dtype) else _int_power(x, y)
+
+
+def _product(x: UOp, n: int) -> UOp:
+    if n == 0:
+        return x.const_like(1)
+    half = _product(x, n // 2) if n > 1 else None
+    if half is None:
+        return x
+    return half * half * x if n % 2 else half * half
+
+
+def _float_power(x: UOp, y: UOp) -> UOp:
+    """By way of base-2 logarithms.
+
+    x < 0 gives NaN unless y is whole; x**0 and 1**y are 1; (-1)**inf is 1.
+    """
+    size = (x < 0.0).where(-x, x)
+    found = (y * size.log2()).exp2()
+    whole = y.alu(Ops.TRUNC)
+    half = whole * 0.5
+    odd = whole.ne(y).logical_not() & half.alu(Ops.TRUNC).ne(half)
+    negative = (x < 0.0) | (x.ne(0.0).logical_not() & (x.reciprocal() < 0.0))
+    found = (negative & odd).where(-found, found)
+    finite_base = x.ne(x * 0.5) | x.ne(0.0).logical_not()
+    undefined = (x < 0.0) & whole.ne(y) & finite_base
+    found = undefined.where(x.const_like(float("nan")), found)
+    one = size.ne(1.0).logical_not() & ((x > 0.0) | y.ne(whole).logical_not() | _infinite(y))
+    found = (one & (x > 0.0)).where(x.const_like(1.0), found)
+    found = (one & _infinite(y)).where(x.const_like(1.0), found)
+    return y.ne(0.0).where(found, x.const_like(1.0))
+
+
+def _infinite(x: UOp) -> UOp:
+    top = float("inf")
+    return x.ne(top).logical_not() | x.ne(-top).logical_not()
+
+
+def _int_power(x: UOp, y: UOp) -> UOp:
+    """By squaring, modulo the width; a negative power is 0 unless x is 1 or -1."""
+    bits = max(1, min(int(max(abs(int(y.vmin)), abs(int(y.vmax)))).bit_length(), y.dtype.bits))
+    found, square = x.const_like(1), x
+    for i in range(bits):
+        found = ((y >> i) & 1).ne(0).where(found * square, found)
+        square = square * square
+    if y.vmin >= 0:
+        return found
+    odd = (y & 1).ne(0)
+    unit = x.ne(1).where(x.ne(-1).where(x.const_like(0), odd.where(x, x * -1)), x)
+    return (y < 0).where(unit, found)
+
+
+# *** random bits
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+
+
+def threefry(x: UOp, key: UOp) -> UOp:
+    """Threefry-2x32 with 20 rounds: 64 bits of counter and key to 64 random bits.
+
+    Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011.
+    """
+    u32, u64 = dtypes.uint32, dtypes.uint64
+    a, b = x.cast(u32), (x.cast(u64) >> 32).cast(u32)
+    k0, k1 = key.cast(u32), (key.cast(u64) >> 32).cast(u32)
+    keys = (k0, k1, k0 ^ k1 ^ UOp.const(_PARITY, u32))
+    a, b = a + keys[0], b + keys[1]
+    for block in range(5):
+        for turn in _ROTATIONS[block % 2]:
+            a = a + b
+            b = ((b << turn) | (b >> (32 - turn))) ^ a
+        a = a + keys[(block + 1) % 3]
+        b = b + keys[(block + 2) % 3] + UOp.const(block + 1, u32)
+    return (b.cast(u64) << 32) | a.cast(u64)
+
+
+# *** shorter forms
+
+
+def subtract(x: UOp, y: UOp) -> UOp:
+    """x + y * -1 as one subtraction."""
+    return x.alu(Ops.SUB, y)
+
+
+def divide(x: UOp, y: UOp) -> UOp:
+    """x * (1 / y) as one division, rounded once."""
+    return x.alu(Ops.FDIV, y)
+
+
+def fuse(a: UOp, b: UOp, c: UOp, u: UOp) -> UOp | None:
+    """a*b + c of floats as one operation."""
+    if not dtypes.is_float(u.dtype) or u.dtype.itemsize < 4 or c.op is Ops.MUL:
+        return None
+    return UOp(Ops.MULACC, u.dtype, (a, b, c))
+
+
+def is_minus_one(c: UOp) -> bool:
+    """Whether a constant is -1."""
+    return bool(c.arg == -1)
+
+
+X, Y, A, B, C = UPat.var("x"), UPat.var("y"), UPat.var("a"), UPat.var("b"), UPat.var("c")
+
+# fmt: off
+_FLOOR = (
+    Rule("floordiv", "x // y -> a shift, or cdiv and a correction", UPat(Ops.FLOORDIV, src=(X, Y)), floordiv),
+    Rule("floormod", "x % y -> a mask, or cmod and a correction", UPat(Ops.FLOORMOD, src=(X, Y)), floormod),
+)
+_POWER = (Rule("power", "x ** y -> exp2(y * log2(|x|)), special cases", UPat(Ops.POW, src=(X, Y)), power),)
+_THREEFRY = (Rule("threefry", "threefry(x, key) -> 20 rounds of add, rotate, xor",
+                  UPat(Ops.THREEFRY, src=(X, UPat.var("key"))), threefry),)
+_SUB = (Rule("subtract", "x + y * -1 -> x - y",
+             UPat(Ops.ADD, src=[X, UPat(Ops.MUL, src=(Y, UPat.cvar("c")))]),
+             lambda x, y, c: subtract(x, y), when=lambda x, y, c: is_minus_one(c)),)
+_FDIV = (Rule("divide", "x * (1/y) -> x / y",
+              UPat(Ops.MUL, src=[X, UPat(Ops.RECIPROCAL, src=(Y,))]), divide),)
+_MULACC = (Rule("fuse", "a*b + c -> mulacc(a, b, c)",
+                UPat(Ops.ADD, src=[UPat(Ops.MUL, src=(A, B)), C], name="u"), fuse),)
+# fmt: on
+
+
+@functools.cache
+def _table(lacking: frozenset[Ops], native: frozenset[Ops]) -> PatternMatcher:
+    rows: list[Rule] = []
+    for op, rules in ((Ops.FLOORDIV, _FLOOR), (Ops.POW, _POWER), (Ops.THREEFRY, _THREEFRY)):
+        if op in lacking:
+            rows += rules
+    for op, rules in ((Ops.SUB, _SUB), (Ops.FDIV, _FDIV), (Ops.MULACC, _MULACC)):
+        if op in native:
+            rows += rules
+    return PatternMatcher(rows)
+
+
+# All rows, for catalogues and tests.
+pm_decompose_ops = PatternMatcher([*_FLOOR, *_POWER, *_THREEFRY, *_SUB, *_FDIV, *_MULACC])
+
+
+def decompositions(native: Collection[Ops]) -> PatternMatcher:
+    """The rows that a target with these operations needs."""
+    have = frozenset(native)
+    return _table(frozenset(Ops) - have, have)
+
+
+def for_target(sink: UOp, ren: Renderer) -> UOp:
+    """The kernel in the operations of a target."""
+    from tinylab.uop.ops import graph_rewrite
+
+    return graph_rewrite(sink, decompositions(ren.code_for_op), name="decompose_ops")

@@ -1,0 +1,110 @@
+"""A reduce that is spread over a workgroup: partial results meet in local memory.
+
+REDUCE(x, R, G)  ->  part = REDUCE(x, R); shared[g] = part; barrier; sum over g' of shared[g']
+
+Every member adds all parts; only the first one stores the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tinylab.codegen.range_tools import range_key
+from tinylab.dtype import AddrSpace
+from tinylab.opcodes import AxisType, Ops
+from tinylab.uop.args import ParamArg, RangeArg
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
+
+WORKGROUP_KINDS = (AxisType.LOCAL, AxisType.WARP)
+LANE_KINDS = (AxisType.UPCAST, AxisType.UNROLL)
+
+
+class LocalContext(NamedTuple):
+    """Fresh numbers for local buffers and for axes."""
+
+    slots: Iterator[int]
+    axes: Iterator[int]
+
+
+def local_context(sink: UOp, ctx: object = None) -> LocalContext:
+    """Numbers that the kernel does not use."""
+    order = sink.toposort()
+    slots = [u.arg.slot for u in order if u.op is Ops.BUFFER]
+    axes = [i for u in order if u.op is Ops.RANGE for i in u.arg[:-1]]
+    return LocalContext(
+        itertools.count(max(slots, default=-1) + 1), itertools.count(max(axes, default=-1) + 1)
+    )
+
+
+def has_groups(sink: UOp, ctx: object = None) -> bool:
+    """Whether a reduce is spread over the workgroup."""
+    return any(
+        u.op is Ops.RANGE and u.arg[-1] is AxisType.GROUP_REDUCE for u in sink.toposort()
+    )
+
+
+def _is_group(rng: UOp) -> bool:
+    return rng.op is Ops.RANGE and rng.arg[-1] is AxisType.GROUP_REDUCE
+
+
+def group_to_local(red: UOp, ctx: LocalContext) -> UOp | None:
+    """A reduce over GROUP_REDUCE ranges by way of local memory."""
+    groups = [r for r in red.src[1:] if _is_group(r)]
+    if red.arg[1] or not groups:
+        return None
+    loops = [r for r in red.src[1:] if r not in groups]
+    part = red.src[0].reduce(*loops, arg=red.arg) if loops else red.src[0]
+    # Lanes that the loop closes are gone; each other place in the workgroup has its own part.
+    places = sorted(
+        (r for r in part.ranges if r.arg[-1] in WORKGROUP_KINDS or r.arg[-1] in LANE_KINDS),
+        key=range_key,
+    )
+    size = 1
+    for r in (*places, *groups):
+        size *= int(r.src[0].arg)
+    arg = ParamArg(next(ctx.slots), red.dtype, addrspace=AddrSpace.LOCAL)
+    shared = UOp(Ops.BUFFER, red.dtype, (UOp.const(size),), arg)
+    stored = shared.index(_flat([*places, *groups])).store(part)
+    again = [
+        r.replace(arg=RangeArg((next(ctx.axes), AxisType.REDUCE)))
+        for r in groups
+    ]
+    found = shared.after(stored.barrier()).index(_flat([*places, *again]))
+    return found.reduce(*again, arg=red.arg)
+
+
+def _flat(ranges: list[UOp]) -> UOp:
+    """Row-major position over the ranges."""
+    found = UOp.const(0)
+    for i, r in enumerate(ranges):
+        found = r if i == 0 else found * int(r.src[0].arg) + r
+    return found
+
+
+def store_once(end: UOp) -> UOp | None:
+    """A store after a grouped reduce happens in the first member of the group only."""
+    store = end.src[0]
+    groups = [r for r in end.ranges if _is_group(r)]
+    if store.op is not Ops.STORE or not groups:
+        return None
+    target = store.src[0]
+    first = groups[0] < 1
+    for r in groups[1:]:
+        first = first & (r < 1)
+    idx = target.src[1]
+    valid = idx.get_valid()
+    both = first if valid.op is Ops.CONST else valid & first
+    gated = target.replace(src=(target.src[0], idx.get_idx().valid(both)))
+    return store.replace(src=(gated, *store.src[1:])).end(*end.src[1:], *groups)
+
+
+# fmt: off
+pm_local_buffers = PatternMatcher([
+    Rule("group_to_local", "REDUCE(x, loops, groups) -> parts in local memory, barrier, REDUCE",
+         UPat(Ops.REDUCE, name="red"), group_to_local),
+    Rule("store_once", "END(STORE) with an open GROUP_REDUCE -> stored where it is 0",
+         UPat(Ops.END, name="end"), store_once),
+])
+# fmt: on
