@@ -1,9 +1,9 @@
 """What to compile for: the grammar of DEV, the parts of a CPU architecture, and what a target can do.
 
-    [INTERFACE[:indices]+]DEVICE[:RENDERER[:arch]], several separated by ;
+[INTERFACE[:indices]+]DEVICE[:RENDERER[:arch]], several separated by ;
 
-    "CPU:LLVM:x86_64,znver2,avx2,-avx512f"  ->  Target(device="CPU", renderer="LLVM", arch="x86_64,...")
-    "PCI:0,1+AMD", "CPU;AMD:LLVM", ":LLVM"   any part may be empty
+"CPU:LLVM:x86_64,znver2,avx2,-avx512f"  ->  Target(device="CPU", renderer="LLVM", arch="x86_64,...")
+"PCI:0,1+AMD", "CPU;AMD:LLVM", ":LLVM"   any part may be empty
 """
 
 from __future__ import annotations
@@ -138,7 +138,15 @@ def cpu_flags() -> frozenset[str]:
 
 # Processors that have more than the least of their machine; others say so by a feature.
 _WIDE_CPUS = {
-    64: ("znver4", "znver5", "skylake-avx512", "cascadelake", "icelake", "sapphirerapids", "x86-64-v4"),
+    64: (
+        "znver4",
+        "znver5",
+        "skylake-avx512",
+        "cascadelake",
+        "icelake",
+        "sapphirerapids",
+        "x86-64-v4",
+    ),
     32: ("znver", "haswell", "broadwell", "skylake", "alderlake", "x86-64-v3"),
 }
 

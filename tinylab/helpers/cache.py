@@ -96,7 +96,9 @@ class _Store:
         import sqlite3
 
         self.broken, self.connection = True, None
-        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
+            error, sqlite3.OperationalError
+        )
         if damaged:
             for suffix in ("", "-wal", "-shm"):
                 pathlib.Path(CACHEDB + suffix).unlink(missing_ok=True)
@@ -146,7 +148,11 @@ def diskcache(func: F) -> F:
     def cached(*args: Any, **kwargs: Any) -> Any:
         key = hashlib.sha256(_encode([args, kwargs])).hexdigest()
         found = diskcache_get(f"cache_{func.__name__}", key)
-        return diskcache_put(f"cache_{func.__name__}", key, func(*args, **kwargs)) if found is None else found
+        return (
+            diskcache_put(f"cache_{func.__name__}", key, func(*args, **kwargs))
+            if found is None
+            else found
+        )
 
     return cached  # type: ignore[return-value]
 
@@ -238,11 +244,15 @@ def fetch(
         os.replace(f.name, path)
     if sha256 is not None and (got := hashlib.sha256(path.read_bytes()).hexdigest()) != sha256:
         path.unlink()
-        raise FetchError(f"{url} has SHA-256 {got}, not {sha256}", help="the file there has changed")
+        raise FetchError(
+            f"{url} has SHA-256 {got}, not {sha256}", help="the file there has changed"
+        )
     return path
 
 
-def _place(url: str, name: pathlib.Path | str | None, subdir: str | None, gunzip: bool) -> pathlib.Path:
+def _place(
+    url: str, name: pathlib.Path | str | None, subdir: str | None, gunzip: bool
+) -> pathlib.Path:
     if name is not None and (isinstance(name, pathlib.Path) or "/" in name):
         return pathlib.Path(name)
     file = name or hashlib.md5(url.encode()).hexdigest() + (".gunzip" if gunzip else "")
@@ -259,7 +269,9 @@ def _download(url: str, headers: dict[str, str], gunzip: bool) -> bytes:
             data: bytes = answer.read()
             length = answer.headers.get("content-length")
     except OSError as e:
-        raise FetchError(f"cannot fetch {url}: {e}", help="check the address and the connection") from e
+        raise FetchError(
+            f"cannot fetch {url}: {e}", help="check the address and the connection"
+        ) from e
     if length is not None and int(length) != len(data):
         raise FetchError(f"{url} broke off after {len(data)} of {length} bytes", help="try again")
     return gzip.decompress(data) if gunzip else data

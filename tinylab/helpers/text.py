@@ -166,7 +166,9 @@ class tqdm(Generic[T]):
     ) -> None:
         self.iterable, self.unit, self.unit_scale, self.rate = iterable, unit, unit_scale, rate
         self.disable = bool(disable)
-        self.total = total if total is not None else getattr(iterable, "__len__", lambda: 0)() or None
+        self.total = (
+            total if total is not None else getattr(iterable, "__len__", lambda: 0)() or None
+        )
         self.n = 0
         self._start = time.perf_counter()
         self._drawn = 0.0
@@ -203,12 +205,18 @@ class tqdm(Generic[T]):
         stderr_log(f"\r\033[K{s}\n")
 
     def _line(self, elapsed: float) -> str:
-        speed = f"{self._count(self.n / elapsed)}{self.unit}/s" if self.n and elapsed > 0 else f"?{self.unit}/s"
+        speed = (
+            f"{self._count(self.n / elapsed)}{self.unit}/s"
+            if self.n and elapsed > 0
+            else f"?{self.unit}/s"
+        )
         if self.total is None:
             return f"{self.desc}{self._count(self.n)}{self.unit} [{_clock(elapsed)}, {speed}]"
         done = min(self.n / self.total, 1.0)
         left = _clock(elapsed / done - elapsed) if done > 0 else "?"
-        tail = f"{self._count(self.n)}/{self._count(self.total)} [{_clock(elapsed)}<{left}, {speed}]"
+        tail = (
+            f"{self._count(self.n)}/{self._count(self.total)} [{_clock(elapsed)}<{left}, {speed}]"
+        )
         room = shutil.get_terminal_size().columns - len(self.desc) - len(tail) - 10
         width = max(room, 1)
         full = int(width * done)

@@ -225,7 +225,7 @@ class NativePool:
             for name in ("syscall", "sched_getcpu", "sched_getaffinity", "sched_setaffinity")
         }
         compiler = LLVMCompiler()
-        self._code = Linked(compiler.machine.emit_object(compiler._optimized(text)), "worker", "run",
+        self._code = Linked(compiler.machine.emit_object(compiler.optimized(text)), "worker", "run",
                             imports=imports)  # fmt: skip
         self._memory = ctypes.create_string_buffer(4096 + 64)
         self._page = (ctypes.addressof(self._memory) + 63) // 64 * 64

@@ -93,7 +93,9 @@ def _aligned(size: int) -> tuple[int, Any]:
     if _posix_memalign is None:
         block = (ctypes.c_uint8 * (size + ALIGNMENT))()
         return -(-ctypes.addressof(block) // ALIGNMENT) * ALIGNMENT, block
-    alignment = _HUGE if size >= 2 * _HUGE else mmap.PAGESIZE if size >= mmap.PAGESIZE else ALIGNMENT
+    alignment = (
+        _HUGE if size >= 2 * _HUGE else mmap.PAGESIZE if size >= mmap.PAGESIZE else ALIGNMENT
+    )
     found = ctypes.c_void_p()
     if _posix_memalign(ctypes.byref(found), alignment, size) != 0 or found.value is None:
         raise MemoryError
@@ -111,7 +113,9 @@ def _c_function(name: str, *types: Any, result: Any = ctypes.c_int) -> Any:
     return function
 
 
-_posix_memalign = _c_function("posix_memalign", *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t))
+_posix_memalign = _c_function(
+    "posix_memalign", *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
+)
 _libc_free = _c_function("free", ctypes.c_void_p, result=None)
 _madvise = (
     _c_function("madvise", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -165,10 +169,9 @@ class CPUProgram(Program["CPUDevice"]):
 def _argument_arrays(
     bufs: Sequence[CPUMemory], vals: Sequence[int | None]
 ) -> tuple[int, int, Any, Any]:
-    """The addresses of both arrays, and the arrays; core_id (None) is no value of the array."""
+    """The addresses of both arrays, and the arrays; core_id (None) keeps its place and is not read."""
     pointers = (ctypes.c_uint64 * len(bufs))(*[b.address for b in bufs])
-    given = [v for v in vals if v is not None]
-    values = (ctypes.c_int64 * len(given))(*given)
+    values = (ctypes.c_int64 * len(vals))(*[v or 0 for v in vals])
     return ctypes.addressof(pointers), ctypes.addressof(values), pointers, values
 
 

@@ -22,7 +22,9 @@ def undefined_symbols(obj: bytes) -> tuple[str, ...]:
     (table,) = struct.unpack_from("<Q", obj, 0x28)
     entry_size, count = struct.unpack_from("<HH", obj, 0x3A)
     # name type flags addr offset size link info align entry_size
-    sections = [struct.unpack_from("<IIQQQQIIQQ", obj, table + i * entry_size) for i in range(count)]
+    sections = [
+        struct.unpack_from("<IIQQQQIIQQ", obj, table + i * entry_size) for i in range(count)
+    ]
     names: list[str] = []
     for section in sections:
         if section[1] != _SYMBOL_TABLE:

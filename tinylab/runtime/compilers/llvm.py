@@ -21,16 +21,19 @@ import ctypes
 import functools
 import hashlib
 import itertools
+import re
 import threading
 from typing import Any
 
-import llvmlite.binding as llvm
+import llvmlite.binding as _binding
 
 from tinylab.device import Compiler
 from tinylab.errors import CompileError
 from tinylab.runtime.compilers.elf import undefined_symbols
 from tinylab.runtime.compilers.support import LIBC_NAMES, SUPPORT_IR, SUPPORT_NAMES
 from tinylab.target import CPUArch, host_machine
+
+llvm: Any = _binding  # its functions have no types
 
 PASSES = (
     "always_inliner",  # the wrapper takes in the body
@@ -41,16 +44,21 @@ PASSES = (
     "instruction_combine",
     "simplify_cfg",
 )
+_ASSEMBLY = re.compile(r"\basm\s+(?:sideeffect\b|alignstack\b|inteldialect\b|unwind\b|\")")
 _PIPELINE = "1"  # counts changes of what is above, for the disk cache
 
 
 class LLVMCompiler(Compiler):
     """Compiles for one architecture: "x86_64,native", "x86_64,x86-64", "x86_64,znver4,-avx512f", "" = native."""
 
-    def __init__(self, arch: str = "") -> None:
+    def __init__(self, arch: str = "", inline_assembly: bool = False) -> None:
+        """``inline_assembly`` allows what ends the process if it is wrong: for isolated processes."""
+        self.inline_assembly = inline_assembly
         self.arch = CPUArch.parse(arch)
         self.cpu, self.features = _resolve(self.arch)
-        config = "/".join((*map(str, llvm.llvm_version_info), self.arch.machine, self.cpu, self.features))
+        config = "/".join(
+            (*map(str, llvm.llvm_version_info), self.arch.machine, self.cpu, self.features)
+        )
         digest = hashlib.sha256(f"{config}/{_PIPELINE}".encode()).hexdigest()[:16]
         super().__init__(f"llvm_{self.cpu}_{digest}")
 
@@ -73,7 +81,12 @@ class LLVMCompiler(Compiler):
 
         Raises: CompileError for text that LLVM refuses, and for a call of what cannot be linked.
         """
-        obj: bytes = self.machine.emit_object(self._optimized(src))
+        if _ASSEMBLY.search(src) and not self.inline_assembly:
+            raise CompileError(
+                "the kernel has inline assembly, which may end this process if it is wrong",
+                help="run it in the kernel bench, which has a process for it",
+            )
+        obj: bytes = self.machine.emit_object(self.optimized(src))
         unknown = [name for name in undefined_symbols(obj) if not _may_call(name)]
         if unknown:
             raise CompileError(
@@ -84,10 +97,11 @@ class LLVMCompiler(Compiler):
 
     def assembly(self, src: str) -> str:
         """The assembly text of what ``compile`` makes, with a .loc before each change of debug line."""
-        text: str = self.machine.emit_assembly(self._optimized(src))
+        text: str = self.machine.emit_assembly(self.optimized(src))
         return text
 
-    def _optimized(self, src: str) -> Any:
+    def optimized(self, src: str) -> Any:
+        """The module after its passes."""
         try:
             module = llvm.parse_assembly(src)
             module.verify()
@@ -213,7 +227,9 @@ def _library(name: str | None) -> ctypes.CDLL | None:
 @functools.cache
 def _support() -> Linked:
     with _lock:
-        return Linked(LLVMCompiler(f"{host_machine()},{_baseline()}").compile(SUPPORT_IR), *SUPPORT_NAMES)
+        return Linked(
+            LLVMCompiler(f"{host_machine()},{_baseline()}").compile(SUPPORT_IR), *SUPPORT_NAMES
+        )
 
 
 def _baseline() -> str:

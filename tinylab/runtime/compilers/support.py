@@ -129,6 +129,10 @@ _BINARY = "fmax fmaximum fmin fminimum fmod ldexp pow remainder"
 
 # What a kernel may call: pure functions of libc and libm that no time limit or sandbox need mind.
 LIBC_NAMES = frozenset(
-    [f"{name}{suffix}" for name in (*_UNARY.split(), *_BINARY.split(), "fma") for suffix in ("", "f")]
+    [
+        f"{name}{suffix}"
+        for name in (*_UNARY.split(), *_BINARY.split(), "fma")
+        for suffix in ("", "f")
+    ]
     + ["memcpy", "memmove", "memset", "bzero"]
 )
