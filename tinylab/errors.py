@@ -1,7 +1,7 @@
 """Errors of tinylab: one class per stage, each with a message and a line of help.
 
-A message states the fact in one sentence with its values; the help line says what to do. Every class
-also derives from the builtin exception that scripts already catch at that place, so that
+A message states the fact in one sentence with its values; the help line says what to do. Every
+class also derives from the builtin exception that scripts already catch at that place, so that
 ``except ValueError`` around a reshape keeps working.
 
     try: Tensor.ones(2, 3).reshape(4)

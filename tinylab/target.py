@@ -1,4 +1,4 @@
-"""What to compile for: the grammar of DEV, the parts of a CPU architecture, and what a target can do.
+"""What to compile for: the grammar of DEV, parts of an architecture, what a target can do.
 
 [INTERFACE[:indices]+]DEVICE[:RENDERER[:arch]], several separated by ;
 
@@ -49,7 +49,8 @@ class Target(NamedTuple):
             return tail
         return f"{self.interface}{':' + self.indices if self.indices else ''}+{tail}"
 
-    __str__ = __repr__
+    def __str__(self) -> str:
+        return repr(self)
 
     def replacedefault(self, **defaults: str) -> Target:
         """The same with ``defaults`` in the fields that are empty."""
@@ -91,7 +92,7 @@ class CPUArch(NamedTuple):
 
     @classmethod
     def parse(cls, arch: str) -> CPUArch:
-        """The parts of an arch text; "" is this machine: "x86_64,znver2,-fma" -> x86_64, znver2, (-fma).
+        """The parts of a text; "" is this machine: "x86_64,znver2,-fma" -> x86_64, znver2, (-fma).
 
         Raises: DeviceError if there is a machine but no processor.
         """
@@ -175,7 +176,7 @@ def vector_bytes(arch: str) -> int:
 
 
 class Caps(NamedTuple):
-    """Limits of a kind of target; None is no limit. A renderer starts from one and changes what differs."""
+    """Limits of a kind of target; None is no limit. A renderer changes what differs."""
 
     has_local: bool = False
     has_threads: bool = False

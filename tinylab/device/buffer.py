@@ -56,14 +56,11 @@ class Buffer:
     ) -> None:
         if base is not None and base._base is not None:
             raise BufferError("the base of a view is itself a view", help="use view.view(...)")
-        self.device, self.size, self.dtype, self.options, self.offset = (
-            device,
-            size,
-            dtype,
-            options,
-            offset,
-        )
-        self._base, self._buf, self._uop_refcount, self._views = base, None, 0, 0
+        self.device, self.size, self.dtype = device, size, dtype
+        self.options, self.offset = options, offset
+        self._base: Buffer | None = base
+        self._buf: Any = None
+        self._uop_refcount = self._views = 0
         self.ref(uop_refcount)
         if opaque is not None:
             self.allocate(opaque)
@@ -296,7 +293,7 @@ class Allocator(Generic[Opaque]):
 
 
 class LRUAllocator(Allocator[Opaque]):
-    """Keeps freed memory for the next buffer of its size; gives the oldest up when there is too much.
+    """Keeps freed memory for the next buffer of its size; gives up the oldest when it is too much.
 
     Memory fresh from the system costs a page fault per 4 KiB (16 ms for 64 MB), so a training step
     that makes the same buffers each time is bound by them without this.
@@ -310,7 +307,7 @@ class LRUAllocator(Allocator[Opaque]):
         self._lock = threading.RLock()  # __del__ may free while this thread allocates
 
     def alloc(self, size: int, options: BufferSpec | None = None) -> Opaque:
-        """Memory that was freed, or new; on failure what is kept is given up and it is tried again."""
+        """Memory that was freed, or new; what is kept is given up before this fails."""
         with self._lock:
             key = (size, options or self.default_buffer_spec)
             if kept := self._kept.get(key):

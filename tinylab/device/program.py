@@ -50,7 +50,7 @@ class Compiler:
 
 
 class TinyELF(NamedTuple):
-    """A program as it can be loaded anywhere: machine code, entry, target and what it is called with.
+    """A program as it can be loaded anywhere: machine code, entry, target, what it is called with.
 
     signature: (name or None, slot, dtype, shape) per argument, buffers by slot, then values.
     """
@@ -102,7 +102,7 @@ def _load(path: str) -> Any:
 
 
 class Compiled(Generic[Opaque]):
-    """An open device. Its toolchain follows DEV, so ``Context(DEV="CPU:LLVM:x86_64,x86-64")`` works."""
+    """An open device; its toolchain follows DEV, inside ``Context(DEV="CPU:LLVM")`` too."""
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import os
 import pathlib
 import pkgutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import DeviceError, ForbiddenDeviceError, UnknownDeviceError
@@ -49,7 +49,8 @@ class _Device:
     def _open_device(self, device: str) -> Compiled[Any]:
         with self._lock:
             if device not in self._open:
-                self._open[device] = self.get_class(device)(device)
+                make: Callable[[str], Compiled[Any]] = self.get_class(device)
+                self._open[device] = make(device)
                 if DEBUG >= 1:
                     print(f"opened device {device} from pid:{os.getpid()}")
             return self._open[device]
@@ -76,12 +77,12 @@ class _Device:
         return tuple(sorted(name.removeprefix("ops_").upper() for name in names))
 
     @property
-    def DEFAULT(self) -> str:  # noqa: N802
+    def DEFAULT(self) -> str:
         """DEV's device, or the first that opens."""
         return _canonical(DEV.device) if DEV.device else self._first_that_opens
 
     @DEFAULT.setter
-    def DEFAULT(self, value: object) -> None:  # noqa: N802
+    def DEFAULT(self, value: object) -> None:
         raise AttributeError(f"setting Device.DEFAULT is deprecated, use DEV.value = {value!r}")
 
     @functools.cached_property

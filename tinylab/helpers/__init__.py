@@ -1,7 +1,7 @@
 """Settings, counters and small functions that every part may use; nothing here knows of tensors.
 
-``context`` every setting · ``seq`` numbers and sequences · ``text`` what people read · ``measure``
-counters and times · ``memory`` raw memory · ``cache`` what survives a process.
+``context`` every setting · ``seq`` numbers and sequences · ``text`` what people read
+``measure`` counters and times · ``memory`` raw memory · ``cache`` what survives a process
 """
 
 import sys as _sys

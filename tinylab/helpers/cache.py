@@ -1,9 +1,9 @@
 """What survives a process: a checked cache in one SQLite file, and downloaded files.
 
-A row of the cache is (table, key, value, digest of all three). Values are plain data in a small text
-form or bytes; nothing is unpickled, and a row whose digest does not fit, from a torn write or an
-edited file, is dropped as if it were not there. The cache can only save time: a file that cannot be
-opened or written is one warning, never an error.
+A row of the cache is (table, key, value, digest of all three). Values are plain data in a small
+text form or bytes; nothing is unpickled, and a row whose digest does not fit, from a torn write or
+an edited file, is dropped as if it were not there. The cache can only save time: a file that cannot
+be opened or written is one warning, never an error.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import difflib
 import functools
 import importlib
 import os
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tinylab.errors import SettingError
 
@@ -49,7 +49,8 @@ class ContextVar(Generic[T]):
     def __init__(self, key: str, default_value: T, help: str = "") -> None:
         if key in SETTINGS:
             raise SettingError(f"attempt to recreate ContextVar {key}")
-        self.key, self.default, self.help = key, default_value, help
+        self.key, self.help = key, help
+        self.default: T = default_value
         self.value: T = getenv(key, default_value)
         SETTINGS[key] = self
 
@@ -85,7 +86,7 @@ class ContextVar(Generic[T]):
         return bool(self.value < _plain(other))
 
     def tolist(self, owner: Any = None) -> list[Any]:
-        """A comma list's items: "half,long" -> ["half", "long"], or the owner's attributes of that name."""
+        """A comma list's items: "half,long" -> ["half", "long"]; with an owner, its attributes."""
         names = [name for name in str(self.value).split(",") if name]
         return names if owner is None else [getattr(owner, name) for name in names]
 
@@ -103,14 +104,15 @@ class DevSetting(ContextVar[str]):
     @property
     def targets(self) -> tuple[Target, ...]:
         """The value's targets in order; the first one names the default device."""
-        # By name: the grammar stands a row above the settings, and `import tinylab` does not need it.
-        parsed: tuple[Target, ...] = importlib.import_module("tinylab.target").parse_targets(self.value)
-        return parsed
+        # By name: the grammar stands a row above the settings, and `import tinylab` does not need
+        # it.
+        grammar = importlib.import_module("tinylab.target")
+        return cast("tuple[Target, ...]", grammar.parse_targets(self.value))
 
     def target(self, device: str = "", **defaults: str) -> Target:
         """What is asked for a device, with ``defaults`` in the places that are left empty."""
-        found: Target = importlib.import_module("tinylab.target").target_for(self.targets, device, defaults)
-        return found
+        grammar = importlib.import_module("tinylab.target")
+        return cast("Target", grammar.target_for(self.targets, device, defaults))
 
     @property
     def device(self) -> str:
@@ -134,15 +136,14 @@ class DevSetting(ContextVar[str]):
 
 
 class Context(contextlib.ContextDecorator):
-    """Settings changed for a block: ``with Context(DEBUG=2): ...``; nests, and works as a decorator."""
+    """Settings changed for a block or, as a decorator, a call: ``with Context(DEBUG=2): ...``."""
 
     def __init__(self, **changes: Any) -> None:
         for name in changes:
             if name not in SETTINGS:
                 near = difflib.get_close_matches(name, SETTINGS, n=1)
-                raise SettingError(
-                    f"no setting is called {name}", help=f"did you mean {near[0]}?" if near else None
-                )
+                help_ = f"did you mean {near[0]}?" if near else None
+                raise SettingError(f"no setting is called {name}", help_)
         self._changes = changes
         self._before: list[dict[str, Any]] = []
 
@@ -162,92 +163,97 @@ def _cpu_count() -> int:
     return os.cpu_count() or 1
 
 
-# fmt: off
-
 # *** what to run on, what to show
-DEV            = DevSetting("DEV", "", "devices: [INTERFACE[:indices]+]DEVICE[:RENDERER[:arch]], several with ;")
-DEBUG          = ContextVar("DEBUG", 0, "1 devices and schedules, 2 each kernel, 3 opts, 4 source, 5 graph, 7 assembly")
-VIZ            = ContextVar("VIZ", 0, "record every rewrite and show it on exit; negative only saves")
-PROFILE        = ContextVar("PROFILE", abs(VIZ.value), "save a profile on exit")
-TRACEMETA      = ContextVar("TRACEMETA", 1, "keep the Tensor method beside each node")
-TRACK_MATCH_STATS = ContextVar("TRACK_MATCH_STATS", 2 if VIZ else 0, "1 rule statistics, 2 keep matches, 3 print")
-NO_COLOR       = ContextVar("NO_COLOR", 0, "no colours in printed text")
+DEV = DevSetting("DEV", "", "[INTERFACE[:indices]+]DEVICE[:RENDERER[:arch]]; several with ;")
+DEBUG = ContextVar("DEBUG", 0, "1 schedules, 2 kernels, 3 opts, 4 source, 5 graph, 7 assembly")
+VIZ = ContextVar("VIZ", 0, "record every rewrite and show it on exit; negative only saves")
+PROFILE = ContextVar("PROFILE", abs(VIZ.value), "save a profile on exit")
+TRACEMETA = ContextVar("TRACEMETA", 1, "keep the Tensor method beside each node")
+TRACK_MATCH_STATS = ContextVar(
+    "TRACK_MATCH_STATS", 2 if VIZ else 0, "1 statistics, 2 matches, 3 print"
+)
+NO_COLOR = ContextVar("NO_COLOR", 0, "no colours in printed text")
 
 # *** checks
-SPEC           = ContextVar("SPEC", 1, "0 none, 1 graphs between stages, 2 every new node, 3 shapes too, 4 printing too")
-CHECK_OOB      = ContextVar("CHECK_OOB", 0, "prove index bounds with z3")
-VALIDATE_WITH_CPU = ContextVar("VALIDATE_WITH_CPU", 0, "run each kernel on the CPU as well and compare")
+SPEC = ContextVar("SPEC", 1, "check 1 graphs between stages, 2 every node, 3 shapes, 4 text")
+CHECK_OOB = ContextVar("CHECK_OOB", 0, "prove index bounds with z3")
+VALIDATE_WITH_CPU = ContextVar("VALIDATE_WITH_CPU", 0, "run each kernel on the CPU too and compare")
 DISALLOW_BROADCAST = ContextVar("DISALLOW_BROADCAST", 0, "sources of one node must have one shape")
 ALLOW_DEVICE_USAGE = ContextVar("ALLOW_DEVICE_USAGE", 1, "0 forbids opening devices")
 NULL_ALLOW_COPYOUT = ContextVar("NULL_ALLOW_COPYOUT", 0, "NULL answers a read with zeros")
-REWRITE_STACK_LIMIT = ContextVar("REWRITE_STACK_LIMIT", 250000, "pending nodes before a rewrite is called endless")
+REWRITE_STACK_LIMIT = ContextVar("REWRITE_STACK_LIMIT", 250000, "pending nodes at which to stop")
 DEBUG_RANGEIFY = ContextVar("DEBUG_RANGEIFY", 0, "print how ranges were assigned")
-CAPTURE_PROCESS_REPLAY = ContextVar("CAPTURE_PROCESS_REPLAY", 0, "keep what a replay in another process needs")
+CAPTURE_PROCESS_REPLAY = ContextVar("CAPTURE_PROCESS_REPLAY", 0, "keep what a replay needs")
 
 # *** numbers
-DEFAULT_FLOAT  = ContextVar("DEFAULT_FLOAT", "float32", "dtype of a float without one")
-DEFAULT_INT    = ContextVar("DEFAULT_INT", "int32", "dtype of an int without one")
-SUM_DTYPE      = ContextVar("SUM_DTYPE", "float32", "least dtype in which floats are summed")
-EMULATED_DTYPES = ContextVar("EMULATED_DTYPES", "", "comma list of dtypes treated as unsupported")
-TRANSCENDENTAL = ContextVar("TRANSCENDENTAL", 1, "2 = own polynomials even where sin, exp2, log2 are native")
-FLOAT16        = ContextVar("FLOAT16", 0, "image data in half")
-ALLOW_TF32     = ContextVar("ALLOW_TF32", 0, "tensor cores may round float32 inputs")
-TRAINING       = ContextVar("TRAINING", 0, "1 while training: dropout, batchnorm, Optimizer.step")
+DEFAULT_FLOAT = ContextVar("DEFAULT_FLOAT", "float32", "dtype of a float without one")
+DEFAULT_INT = ContextVar("DEFAULT_INT", "int32", "dtype of an int without one")
+SUM_DTYPE = ContextVar("SUM_DTYPE", "float32", "least dtype in which floats are summed")
+EMULATED_DTYPES = ContextVar("EMULATED_DTYPES", "", "comma list of dtypes to treat as unsupported")
+TRANSCENDENTAL = ContextVar(
+    "TRANSCENDENTAL", 1, "2 = own sin, exp2, log2 even where there are native ones"
+)
+FLOAT16 = ContextVar("FLOAT16", 0, "image data in half")
+ALLOW_TF32 = ContextVar("ALLOW_TF32", 0, "tensor cores may round float32 inputs")
+TRAINING = ContextVar("TRAINING", 0, "1 while training: dropout, batchnorm, Optimizer.step")
 
 # *** scheduling
 SPLIT_REDUCEOP = ContextVar("SPLIT_REDUCEOP", 1, "split a big reduce in two")
-REDUCEOP_SPLIT_THRESHOLD = ContextVar("REDUCEOP_SPLIT_THRESHOLD", 32768, "how much bigger the input must be")
-REDUCEOP_SPLIT_SIZE = ContextVar("REDUCEOP_SPLIT_SIZE", 22, "log2 of the most elements after the first half")
-PCONTIG        = ContextVar("PCONTIG", 0, "partial materialization: 1, 2, 3 ever more fusing")
-FUSE_OPTIM     = ContextVar("FUSE_OPTIM", 0, "optimizer state in one flat buffer")
-MAX_KERNEL_BUFFERS = ContextVar("MAX_KERNEL_BUFFERS", 0, "most buffers of a kernel; 0 = the device's limit")
+REDUCEOP_SPLIT_THRESHOLD = ContextVar("REDUCEOP_SPLIT_THRESHOLD", 32768, "how much bigger")
+REDUCEOP_SPLIT_SIZE = ContextVar("REDUCEOP_SPLIT_SIZE", 22, "log2 of the most partial results")
+PCONTIG = ContextVar("PCONTIG", 0, "partial materialization: 1, 2, 3 ever more fusing")
+FUSE_OPTIM = ContextVar("FUSE_OPTIM", 0, "optimizer state in one flat buffer")
+MAX_KERNEL_BUFFERS = ContextVar(
+    "MAX_KERNEL_BUFFERS", 0, "buffers of a kernel; 0 = the device's limit"
+)
 MAX_BUFFER_SIZE = ContextVar("MAX_BUFFER_SIZE", 0, "most elements of a buffer; 0 = no limit")
 NO_MEMORY_PLANNER = ContextVar("NO_MEMORY_PLANNER", 0, "no shared arenas for temporaries")
-LRU            = ContextVar("LRU", 1, "keep freed memory for the next buffer of its size")
-RING           = ContextVar("RING", 1, "ring allreduce: 1 when big, 2 always")
-RING_ALLREDUCE_THRESHOLD = ContextVar("RING_ALLREDUCE_THRESHOLD", 256000, "elements from which RING=1 uses it")
-ALL2ALL        = ContextVar("ALL2ALL", 0, "all-to-all allreduce: 1 when big, 2 always")
+LRU = ContextVar("LRU", 1, "keep freed memory for the next buffer of its size")
+RING = ContextVar("RING", 1, "ring allreduce: 1 when big, 2 always")
+RING_ALLREDUCE_THRESHOLD = ContextVar("RING_ALLREDUCE_THRESHOLD", 256000, "from how many elements")
+ALL2ALL = ContextVar("ALL2ALL", 0, "all-to-all allreduce: 1 when big, 2 always")
 ALLREDUCE_CAST = ContextVar("ALLREDUCE_CAST", 1, "reduce half before a cast to float")
-IMAGE          = ContextVar("IMAGE", 0, "dot and conv through image buffers")
-WINO           = ContextVar("WINO", 0, "Winograd for 3x3 convolutions")
+IMAGE = ContextVar("IMAGE", 0, "dot and conv through image buffers")
+WINO = ContextVar("WINO", 0, "Winograd for 3x3 convolutions")
 OPENPILOT_HACKS = ContextVar("OPENPILOT_HACKS", 0, "rewrites for one known model")
 
 # *** code generation
-NOOPT          = ContextVar("NOOPT", 0, "no heuristics: axes stay as written")
-NOLOCALS       = ContextVar("NOLOCALS", 0, "no workgroups")
-BEAM           = ContextVar("BEAM", 0, "candidates that search keeps; 0 is off")
-USE_TC         = ContextVar("TC", 1, "tensor cores: 0 off, 1 on, 2 their shape only")
-TC_SELECT      = ContextVar("TC_SELECT", -1, "which tensor core; -1 any that fits")
-TC_OPT         = ContextVar("TC_OPT", 0, "1 several reduces and casts, 2 padding too")
-USE_ATOMICS    = ContextVar("USE_ATOMICS", 0, "scatter through atomic adds")
-TUPLE_ORDER    = ContextVar("TUPLE_ORDER", 1, "order of lines by content, so that text does not depend on chance")
-DISABLE_FAST_IDIV = ContextVar("DISABLE_FAST_IDIV", 1, "0 = constant division by multiply and shift")
+NOOPT = ContextVar("NOOPT", 0, "no heuristics: axes stay as written")
+NOLOCALS = ContextVar("NOLOCALS", 0, "no workgroups")
+BEAM = ContextVar("BEAM", 0, "candidates that search keeps; 0 is off")
+USE_TC = ContextVar("TC", 1, "tensor cores: 0 off, 1 on, 2 their shape only")
+TC_SELECT = ContextVar("TC_SELECT", -1, "which tensor core; -1 any that fits")
+TC_OPT = ContextVar("TC_OPT", 0, "1 several reduces and casts, 2 padding too")
+USE_ATOMICS = ContextVar("USE_ATOMICS", 0, "scatter through atomic adds")
+TUPLE_ORDER = ContextVar("TUPLE_ORDER", 1, "order lines by content: equal kernels, equal text")
+DISABLE_FAST_IDIV = ContextVar(
+    "DISABLE_FAST_IDIV", 1, "0 = constant division by multiply and shift"
+)
 NUM_CPU_THREADS = ContextVar("NUM_CPU_THREADS", _cpu_count(), "most threads of a CPU kernel")
-MV             = ContextVar("MV", 1, "matrix-vector heuristic")
-MV_BLOCKSIZE   = ContextVar("MV_BLOCKSIZE", 4, "its workgroup rows")
+MV = ContextVar("MV", 1, "matrix-vector heuristic")
+MV_BLOCKSIZE = ContextVar("MV_BLOCKSIZE", 4, "its workgroup rows")
 MV_THREADS_PER_ROW = ContextVar("MV_THREADS_PER_ROW", 8, "its threads per row")
 MV_ROWS_PER_THREAD = ContextVar("MV_ROWS_PER_THREAD", 4, "its rows per thread")
 
 # *** search
 IGNORE_BEAM_CACHE = ContextVar("IGNORE_BEAM_CACHE", 0, "search again what was searched before")
-BEAM_DEBUG     = ContextVar("BEAM_DEBUG", 0, "print each candidate")
-BEAM_UOPS_MAX  = ContextVar("BEAM_UOPS_MAX", 3000, "most uops of a candidate")
+BEAM_DEBUG = ContextVar("BEAM_DEBUG", 0, "print each candidate")
+BEAM_UOPS_MAX = ContextVar("BEAM_UOPS_MAX", 3000, "most uops of a candidate")
 BEAM_UPCAST_MAX = ContextVar("BEAM_UPCAST_MAX", 256, "most lanes of a candidate")
 BEAM_LOCAL_MAX = ContextVar("BEAM_LOCAL_MAX", 1024, "largest workgroup of a candidate")
 BEAM_TIMEOUT_SEC = ContextVar("BEAM_TIMEOUT_SEC", 10, "seconds a candidate may take to compile")
-BEAM_MIN_PROGRESS = ContextVar("BEAM_MIN_PROGRESS", "0.01", "microseconds of gain below which search stops")
-BEAM_PADTO     = ContextVar("BEAM_PADTO", 0, "let search pad axes")
+BEAM_MIN_PROGRESS = ContextVar("BEAM_MIN_PROGRESS", "0.01", "microseconds of gain worth a round")
+BEAM_PADTO = ContextVar("BEAM_PADTO", 0, "let search pad axes")
 BEAM_STRICT_MODE = ContextVar("BEAM_STRICT_MODE", 0, "a candidate that fails is an error")
-JITBEAM        = ContextVar("JITBEAM", 0, "BEAM inside a captured function; 0 = BEAM")
+JITBEAM = ContextVar("JITBEAM", 0, "BEAM inside a captured function; 0 = BEAM")
 
 # *** capture and replay
-JIT            = ContextVar("JIT", 1, "0 off, 1 on, 2 without graphs")
+JIT = ContextVar("JIT", 1, "0 off, 1 on, 2 without graphs")
 JIT_BATCH_SIZE = ContextVar("JIT_BATCH_SIZE", 32, "kernels of the first graph; doubles from there")
-CAPTURING      = ContextVar("CAPTURING", 1, "0 = captures do not record")
+CAPTURING = ContextVar("CAPTURING", 1, "0 = captures do not record")
 
 # *** caches
-SCACHE         = ContextVar("SCACHE", 1, "keep schedules")
-CCACHE         = ContextVar("CCACHE", 1, "keep compiled programs on disk")
-CACHELEVEL     = ContextVar("CACHELEVEL", 2, "0 = no disk cache at all")
-PARALLEL       = ContextVar("PARALLEL", 0 if VIZ else _cpu_count(), "processes that compile")
-# fmt: on
+SCACHE = ContextVar("SCACHE", 1, "keep schedules")
+CCACHE = ContextVar("CCACHE", 1, "keep compiled programs on disk")
+CACHELEVEL = ContextVar("CACHELEVEL", 2, "0 = no disk cache at all")
+PARALLEL = ContextVar("PARALLEL", 0 if VIZ else _cpu_count(), "processes that compile")

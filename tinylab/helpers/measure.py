@@ -1,4 +1,4 @@
-"""What a run leaves behind: counters, times, profiles of Python, and the name of the method that asked."""
+"""What a run leaves behind: counters, times, profiles of Python, the method that asked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Metadata:
 
 
 class GlobalCounters:
-    """Totals of the process: operations and bytes of kernels, their time and count, memory in use."""
+    """Totals of the process: kernels, their operations, bytes and time, and memory in use."""
 
     global_ops: ClassVar[int] = 0
     global_mem: ClassVar[int] = 0
@@ -42,7 +42,10 @@ class GlobalCounters:
 
 
 class Timing(contextlib.ContextDecorator):
-    """Prints how long a block took: ``with Timing("load: "): ...``; ``on_exit`` adds text made from its ns."""
+    """Prints how long a block took; ``on_exit`` makes text of its nanoseconds.
+
+    with Timing("load: "): ...
+    """
 
     def __init__(
         self, prefix: str = "", on_exit: Callable[[int], str] | None = None, enabled: bool = True
@@ -61,7 +64,7 @@ class Timing(contextlib.ContextDecorator):
 
 
 class Profiling(contextlib.ContextDecorator):
-    """Prints the Python functions in which a block spent its time; ``fn`` also saves the profile."""
+    """Prints the Python functions in which a block spent its time; ``fn`` saves the profile."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ U = TypeVar("U")
 
 def prod(x: Iterable[T]) -> T | int:
     """The product: (2, 3) -> 6, () -> 1."""
-    return functools.reduce(operator.mul, x, 1)  # type: ignore[arg-type]
+    return functools.reduce(operator.mul, x, 1)
 
 
 def dedup(x: Iterable[T]) -> list[T]:
@@ -102,7 +102,7 @@ def merge_dicts(ds: Iterable[dict[T, U]]) -> dict[T, U]:
 
 
 def get_child(obj: Any, key: str) -> Any:
-    """What a dotted path leads to: get_child(model, "layers.0.weight")."""
+    """What a dotted path leads to: model, "layers.0.weight"."""
     for part in key.split("."):
         if part.isnumeric():
             obj = obj[int(part)]
@@ -132,12 +132,12 @@ def to_tuple(x: T | tuple[T, ...]) -> tuple[T, ...]:
 
 
 def make_tuple(x: int | Sequence[int], cnt: int) -> tuple[int, ...]:
-    """One int for all of ``cnt`` axes: make_tuple(3, 2) -> (3, 3)."""
+    """One int for all of ``cnt`` axes: 3, 2 -> (3, 3)."""
     return (x,) * cnt if isinstance(x, int) else tuple(x)
 
 
 class count:
-    """Numbers that go on: next(count(5)) -> 5. Unlike itertools.count it can be pickled and read."""
+    """Numbers that go on, 5, 6, ...; unlike itertools.count it can be pickled and read."""
 
     def __init__(self, start: int = 0, step: int = 1) -> None:
         self.n, self.step = start, step
@@ -154,17 +154,17 @@ class count:
 
 
 def round_up(num: int, amt: int) -> int:
-    """The next multiple: round_up(5, 4) -> 8."""
+    """The next multiple: 5, 4 -> 8."""
     return (num + amt - 1) // amt * amt
 
 
 def round_down(num: int, amt: int) -> int:
-    """The multiple before: round_down(5, 4) -> 4."""
+    """The multiple before: 5, 4 -> 4."""
     return num // amt * amt
 
 
 def ceildiv(num: Any, amt: Any) -> Any:
-    """The quotient, rounded up: ceildiv(5, 4) -> 2; sizes may be symbolic."""
+    """The quotient, rounded up: 5, 4 -> 2; sizes may be symbolic."""
     return (num + amt - 1) // amt if not isinstance(num, int) else -(-num // amt)
 
 
@@ -174,14 +174,14 @@ def next_power2(x: int) -> int:
 
 
 def cdiv(x: int, y: int) -> int:
-    """C's quotient, toward zero: cdiv(-5, 2) -> -2; by zero it is 0, as on every device."""
+    """C's quotient, toward zero: -5, 2 -> -2; by zero it is 0, as on every device."""
     if y == 0:
         return 0
     return abs(x) // abs(y) * (1 if x * y >= 0 else -1)
 
 
 def cmod(x: int, y: int) -> int:
-    """C's remainder, with the sign of x: cmod(-5, 2) -> -1; by zero it is 0, as on every device."""
+    """C's remainder, with the sign of x: -5, 2 -> -1; by zero it is 0, as on every device."""
     return 0 if y == 0 else x - cdiv(x, y) * y
 
 
@@ -216,17 +216,17 @@ def data64_le(data: Any) -> tuple[Any, Any]:
 
 
 def getbits(value: int, start: int, end: int) -> int:
-    """Bits start to end, both included: getbits(0b1101, 1, 2) -> 0b10."""
+    """Bits start to end, both included: 0b1101, 1, 2 -> 0b10."""
     return (value >> start) & ((1 << (end - start + 1)) - 1)
 
 
 def i2u(bits: int, value: int) -> int:
-    """The unsigned reading of a signed number: i2u(8, -1) -> 255."""
+    """The unsigned reading of a signed number: 8, -1 -> 255."""
     return value if value >= 0 else (1 << bits) + value
 
 
 def polyN(x: Any, p: Sequence[float]) -> Any:
-    """A polynomial, highest power first: polyN(x, [2, 3]) -> 2 * x + 3."""
+    """A polynomial, highest power first: [2, 3] -> 2 * x + 3."""
     return functools.reduce(lambda acc, c: acc * x + c, p, 0.0)
 
 
@@ -250,12 +250,12 @@ def strides_for_shape(shape: Sequence[T]) -> tuple[T, ...]:
 
 
 def flat_to_grouped(padding: Sequence[T]) -> tuple[tuple[T, T], ...]:
-    """PyTorch's flat padding, last axis first, as pairs, first axis first: (1, 2, 3, 4) -> ((3, 4), (1, 2))."""
+    """PyTorch's flat padding as a pair per axis: (1, 2, 3, 4) -> ((3, 4), (1, 2))."""
     return tuple((padding[i], padding[i + 1]) for i in range(len(padding) - 2, -1, -2))
 
 
 def resolve_pool_pads(padding: int | Sequence[int], dims: int) -> Sequence[int]:
-    """Padding of a window over ``dims`` axes in PyTorch's flat form: 1 -> [1, 1, 1, 1], (1, 2) -> [2, 2, 1, 1]."""
+    """A window's padding in PyTorch's flat form: 1 -> [1, 1, 1, 1], (1, 2) -> [2, 2, 1, 1]."""
     if isinstance(padding, int):
         return [padding] * 2 * dims
     if len(padding) == 2 * dims:

@@ -23,7 +23,7 @@ COLORS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 
 
 def colored(st: object, color: str | None, background: bool = False) -> str:
-    """Text in a terminal's colour; capitals are the bright ones: colored("x", "GREEN")."""
+    """Text in a terminal's colour; capitals are the bright ones: "x", "GREEN"."""
     if color is None or NO_COLOR:
         return str(st)
     base = 10 * background + 60 * (color.upper() == color) + 30
@@ -62,7 +62,7 @@ _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def pluralize(st: str, cnt: int) -> str:
-    """A count with its noun: pluralize("kernel", 2) -> "2 kernels"."""
+    """A count with its noun: "kernel", 2 -> "2 kernels"."""
     return f"{cnt} {st}" + ("" if cnt == 1 else "s")
 
 
@@ -118,7 +118,7 @@ def printable(loc: tuple[str, int]) -> str:
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """The nearest of some names, if one is near: closest("CLAG", ["CLANG", "LLVM"]) -> "CLANG"."""
+    """The nearest of some names, if one is near: "CLAG" of CLANG, LLVM -> CLANG."""
     near = difflib.get_close_matches(name, list(names), n=1)
     return near[0] if near else None
 
@@ -149,7 +149,7 @@ def stderr_log(msg: str) -> None:
 
 
 class tqdm(Generic[T]):
-    """A progress bar around anything that can be iterated; drawn on stderr at most ``rate`` times a second.
+    """A progress bar around an iterable, drawn on stderr at most ``rate`` times a second.
 
     for x in tqdm(files, desc="read"): ...
     """

@@ -1,11 +1,12 @@
 """Runs a kernel where it can do no harm: in a process of its own, under a time limit.
 
-    outcome = Worker.shared().run(Job("kernel", source, buffers=[Slot("data0", 64, None, output=True)]))
-    outcome.status, outcome.message       # "crashed", "it stored to data0 at byte 64, just past its end ..."
+    job = Job("kernel", source, buffers=[Slot("data0", 64, output=True)])
+    outcome = Worker.shared().run(job)
+    outcome.status, outcome.message   # "crashed", "it stored to data0 at byte 64, ..."
     outcome.outputs[0], outcome.median_us
 
-Whatever the kernel does (a stray pointer, an endless loop, a mistake in its assembly) this process gets
-a sentence. Measured on Zen 5: a worker is ready in 4 ms, a crash is told within 2 ms.
+Whatever the kernel does (a stray pointer, an endless loop, a mistake in its assembly) this process
+gets a sentence. Measured on Zen 5: a worker is ready in 4 ms, a crash is told within 2 ms.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +32,6 @@ from tinylab.runtime.isolated.channel import Channel, Closed
 from tinylab.runtime.isolated.memory import (
     PAGE,
     Fault,
-    Region,
     explain,
     fill_padding,
     overwritten,
@@ -45,7 +44,7 @@ _START_LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class Slot:
-    """A buffer of a kernel: what it is called, its size in bytes, its bytes before the run, its use."""
+    """A buffer of a kernel: its name, its size in bytes, its bytes before the run, its use."""
 
     name: str
     size: int
@@ -57,7 +56,8 @@ class Slot:
 class Job:
     """A kernel and what to call it with.
 
-    code is LLVM IR (str) or an object file (bytes) that defines ``name`` with the CPU's one signature.
+    code is LLVM IR (str) or an object file (bytes) that defines ``name`` with the CPU's one
+    signature.
     """
 
     name: str
@@ -73,8 +73,8 @@ class Job:
 class Outcome:
     """How a job ended. status: ok, or what went wrong.
 
-    refused: it was not compiled; crashed; timeout; stopped: by ``Worker.stop``; wrong: it ran, but wrote
-    where it must not.
+    refused: it was not compiled; crashed; timeout; stopped: by ``Worker.stop``; wrong: it ran, but
+    wrote where it must not.
     """
 
     status: str

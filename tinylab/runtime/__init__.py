@@ -1,1 +1,1 @@
-"""Devices, one file each, and their compilers; loaded by name when ``Device[...]`` asks for them."""
+"""Devices, one file each, and their compilers; loaded when ``Device[...]`` names them."""

@@ -1,11 +1,11 @@
-"""A pool of threads that runs the parts of one kernel, written in LLVM IR so that Python is not asked.
+"""A pool of threads that runs the parts of one kernel; written in LLVM IR, Python is not asked.
 
 The workers are Python threads that enter ``worker`` once and stay in it, without the interpreter's
 lock. A kernel of n parts is a job: the caller writes {function, buffers, values} and publishes
-``state`` = (job number << 32) + parts left; whoever swaps ``state`` for one part less owns that part.
-The caller takes parts too, and waits until all are done. A worker that comes late reads a number that
-has moved on or no parts left, so it cannot run a part of a job that is over: a job is written only
-after all parts of the one before are done.
+``state`` = (job number << 32) + parts left; whoever swaps ``state`` for one part less owns that
+part. The caller takes parts too, and waits until all are done. A worker that comes late reads a
+number that has moved on or no parts left, so it cannot run a part of a job that is over: a job is
+written only after all parts of the one before are done.
 
 Waiting spins first and then sleeps on a futex. Each worker is pinned to a processor of its own, and
 the caller moves off a worker's processor for the length of a job: two threads that share one
@@ -71,7 +71,7 @@ entry:
   %needed = and i1 %last, %asleep
   br i1 %needed, label %wake, label %done
 wake:
-  %r0 = call i64 (i64, ...) @syscall(i64 {futex}, ptr %undone, i64 129, i64 1, ptr null, ptr null, i64 0)
+  %r0 = call i64 (i64, ...) @syscall(i64 {futex}, ptr %undone, i64 129, i64 1)
   br label %done
 done:
   ret void
@@ -120,7 +120,7 @@ idle.still:
   br i1 %more, label %spin, label %sleep
 sleep:
   %r1 = atomicrmw add ptr %sleepers, i32 1 seq_cst
-  %r2 = call i64 (i64, ...) @syscall(i64 {futex}, ptr %number, i64 128, i32 %seen, ptr null, ptr null, i64 0)
+  %r2 = call i64 (i64, ...) @syscall(i64 {futex}, ptr %number, i64 128, i32 %seen, ptr null)
   %r3 = atomicrmw sub ptr %sleepers, i32 1 seq_cst
   br label %look
 exit:
@@ -155,7 +155,7 @@ entry:
   br i1 %any, label %wake, label %place
 wake:
   %others = sub i64 %parts, 1
-  %r0 = call i64 (i64, ...) @syscall(i64 {futex}, ptr %number, i64 129, i64 %others, ptr null, ptr null, i64 0)
+  %r0 = call i64 (i64, ...) @syscall(i64 {futex}, ptr %number, i64 129, i64 %others)
   br label %place
 place:
   %home.cpu = load i32, ptr %home.cpu.at
@@ -185,7 +185,7 @@ await.more:
   br i1 %again, label %await.next, label %await.sleep
 await.sleep:
   store atomic i32 1, ptr %waiting seq_cst, align 4
-  %r2 = call i64 (i64, ...) @syscall(i64 {futex}, ptr %undone, i64 128, i32 %n, ptr null, ptr null, i64 0)
+  %r2 = call i64 (i64, ...) @syscall(i64 {futex}, ptr %undone, i64 128, i32 %n, ptr null)
   store atomic i32 0, ptr %waiting seq_cst, align 4
   br label %await.next
 await.next:
@@ -300,7 +300,7 @@ def _address(function: Any) -> int:
 
 
 def pool() -> Pool:
-    """This process' pool; made on first use, and again after a fork, which takes no threads along."""
+    """This process' pool; made on first use, and anew after a fork, which copies no thread."""
     return _pool_of(os.getpid())
 
 

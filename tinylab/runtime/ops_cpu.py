@@ -1,8 +1,9 @@
 """CPU: this process' own processors, through LLVM, with a pool of threads.
 
-A kernel is a function ``NAME(buffers, values, core_id)``: a pointer to an array of addresses, one to an
-array of 64-bit values, and which part of a THREAD axis to do. One signature serves every kernel, so a
-call is two prepared pointers: 0.4 us when the buffers are those of the last call, 1.5 us when not.
+A kernel is a function ``NAME(buffers, values, core_id)``: a pointer to an array of addresses, one
+to an array of 64-bit values, and which part of a THREAD axis to do. One signature serves every
+kernel, so a call is two prepared pointers: 0.4 us when the buffers are those of the last call, 1.5
+us when not.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class CPUProgram(Program["CPUDevice"]):
 def _argument_arrays(
     bufs: Sequence[CPUMemory], vals: Sequence[int | None]
 ) -> tuple[int, int, Any, Any]:
-    """The addresses of both arrays, and the arrays; core_id (None) keeps its place and is not read."""
+    """The addresses of both arrays, and the arrays; core_id (None) keeps its place, unread."""
     pointers = (ctypes.c_uint64 * len(bufs))(*[b.address for b in bufs])
     values = (ctypes.c_int64 * len(vals))(*[v or 0 for v in vals])
     return ctypes.addressof(pointers), ctypes.addressof(values), pointers, values

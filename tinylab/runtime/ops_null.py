@@ -1,4 +1,4 @@
-"""NULL: everything but a machine. Kernels are scheduled, lowered, rendered and may be compiled; none runs.
+"""NULL: everything but a machine; kernels are scheduled, lowered and rendered, and none runs.
 
 ``DEV=NULL`` renders LLVM IR and keeps it as text; ``DEV=NULL:LLVM`` makes machine code of it too.
 """

@@ -1,8 +1,8 @@
 """LLVM IR to machine code, and machine code to something that can be called, through llvmlite.
 
 Two lists of passes, for two kinds of text. What the renderer writes with explicit vectors needs no
-vectoriser, only the cleaning up of addresses and stack slots: PASSES. Text without a vector in it, such
-as a loop that nobody tuned, goes through LLVM's own pipeline, which may find vectors in it.
+vectoriser, only the cleaning up of addresses and stack slots: PASSES. Text without a vector in it,
+such as a loop that nobody tuned, goes through LLVM's own pipeline, which may find vectors in it.
 
 Measured on Zen 4 with LLVM 22 (a matmul with an 8x32 tile, and an elementwise loop):
 
@@ -11,8 +11,8 @@ Measured on Zen 4 with LLVM 22 (a matmul with an 8x32 tile, and an elementwise l
     PASSES                     2.7 + 4.5 ms      250 GFLOP/s     elementwise 0.6 + 1.7 ms
     O2                         6.9 + 5.5 ms      250 GFLOP/s     elementwise 2.3 + 2.8 ms
 
-There is no loop-invariant code motion in the list (llvmlite does not offer it alone): the linearizer
-puts each operation at the depth of its ranges, and the code generator moves the rest.
+There is no loop-invariant code motion in the list (llvmlite does not offer it alone): the
+linearizer puts each operation at the depth of its ranges, and the code generator moves the rest.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _PIPELINE = "1"  # counts changes of what is above, for the disk cache
 
 
 class LLVMCompiler(Compiler):
-    """Compiles for one architecture: "x86_64,native", "x86_64,x86-64", "x86_64,znver4,-avx512f", "" = native."""
+    """Compiles for one architecture: "x86_64,native" (or ""), "x86_64,znver4,-avx512f"."""
 
     def __init__(self, arch: str = "", inline_assembly: bool = False) -> None:
-        """``inline_assembly`` allows what ends the process if it is wrong: for isolated processes."""
+        """Where ``inline_assembly`` is allowed, a mistake in it ends the process."""
         self.inline_assembly = inline_assembly
         self.arch = CPUArch.parse(arch)
         self.cpu, self.features = _resolve(self.arch)
@@ -96,7 +96,7 @@ class LLVMCompiler(Compiler):
         return obj
 
     def assembly(self, src: str) -> str:
-        """The assembly text of what ``compile`` makes, with a .loc before each change of debug line."""
+        """The text of what ``compile`` makes, with a .loc before each change of debug line."""
         text: str = self.machine.emit_assembly(self.optimized(src))
         return text
 
@@ -123,7 +123,7 @@ class LLVMCompiler(Compiler):
 
 
 def _in_one_line(message: str, src: str) -> str:
-    """LLVM's words with the line they speak of: "<string>:3:7: error: ..." -> "line 3: ...: the line"."""
+    """LLVM's words with their line: "<string>:3:7: error: what" -> "line 3: what: its text"."""
     lines = [line for line in message.splitlines() if line.strip()]
     first = next((line for line in lines if "error:" in line), lines[0] if lines else message)
     place, _, what = first.partition("error:")
@@ -191,7 +191,8 @@ class Linked:
 
 @functools.cache
 def _jit() -> Any:
-    # JITLink keeps an object's sections together, so that code reaches its constants by a short offset.
+    # JITLink keeps an object's sections together, so that code reaches its constants by a short
+    # offset.
     return llvm.create_lljit_compiler(LLVMCompiler().machine, use_jit_link=True)
 
 

@@ -1,4 +1,4 @@
-"""Functions that LLVM calls behind one's back and a JIT does not have: conversions to and from half.
+"""Functions that LLVM calls unasked and a JIT does not have: conversions to and from half.
 
 Where a processor has no instruction for it, LLVM turns ``fptrunc double to half`` into a call of
 ``__truncdfhf2``, which lives in a compiler's runtime library. These are written in IR with integer

@@ -1,7 +1,7 @@
 """Messages between a notebook and its workers: a JSON object, bytes, and open files.
 
-Nothing is unpickled: a worker runs code that may have overwritten its memory, so what it sends is data.
-The files of one message are its last part, sent over the Unix socket beside a byte each.
+Nothing is unpickled: a worker runs code that may have overwritten its memory, so what it sends is
+data. The files of one message are its last part, sent over the Unix socket beside a byte each.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The processes behind ``lab.worker``: a nursery that has everything loaded, and its children.
 
 A notebook starts one nursery. Asked for a worker, the nursery forks: the child has LLVM loaded and
-the fault handler in place and is ready in a few milliseconds. The nursery has a single thread and runs no
-kernel, so it can always be forked and asked to end a child; when the notebook is gone its socket
-closes, and it takes its children with it (they also ask the system for that).
+the fault handler in place and is ready in a few milliseconds. The nursery has a single thread and
+runs no kernel, so it can always be forked and asked to end a child; when the notebook is gone its
+socket closes, and it takes its children with it (they also ask the system for that).
 
-Not built on ``multiprocessing``: its children import the user's main module again, which runs a script a
-second time that does not expect it.
+Not built on ``multiprocessing``: its children import the user's main module again, which runs a
+script a second time that does not expect it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ import time
 from typing import Any
 
 from tinylab.errors import TinylabError
-from tinylab.runtime.isolated.channel import Channel, Closed
-from tinylab.runtime.isolated.memory import PAGE, UNKNOWN, Mapped, Region, map_page
 from tinylab.runtime.compilers.llvm import Linked, LLVMCompiler
 from tinylab.runtime.cpu_threads import pool
+from tinylab.runtime.isolated.channel import Channel, Closed
+from tinylab.runtime.isolated.memory import PAGE, UNKNOWN, Mapped, Region, map_page
 from tinylab.target import host_machine
 
-# Offsets into ucontext of the stack pointer, the instruction and the page fault's error (0: unknown).
+# Offsets into ucontext of the stack pointer, the instruction and the page fault's error (0:
+# unknown).
 _CONTEXT = {"x86_64": (160, 168, 192), "aarch64": (432, 440, 0)}
 
 _HANDLER_IR = """

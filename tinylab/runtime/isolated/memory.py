@@ -1,8 +1,9 @@
 """How a candidate's buffers lie in memory so that a stray access is seen, and what one means.
 
-Each buffer **ends** at pages that nobody may touch (and begins behind such pages), so that one element
-too far is a fault with an address. Sizes that are no multiple of 64 bytes leave a few bytes of padding
-before the guard; they hold a pattern, as do the bytes before the buffer in its first page.
+Each buffer **ends** at pages that nobody may touch (and begins behind such pages), so that one
+element too far is a fault with an address. Sizes that are no multiple of 64 bytes leave a few bytes
+of padding before the guard; they hold a pattern, as do the bytes before the buffer in its first
+page.
 
     guard | pattern, buffer, pattern | guard
 """
@@ -54,7 +55,7 @@ def fill_padding(file: mmap.mmap, region: Region) -> None:
 
 
 def overwritten(file: mmap.mmap, region: Region) -> int | None:
-    """The byte offset, counted from the buffer's start, of a store into its padding; None is well."""
+    """The byte offset, from the buffer's start, of a store into its padding; None is well."""
     for low, high in _padding(region):
         found = file[low:high]
         if found.count(PATTERN) != len(found):
@@ -130,7 +131,7 @@ class Fault(NamedTuple):
 
 
 def explain(fault: Fault, regions: Sequence[Region], addresses: Sequence[int]) -> str:
-    """A sentence for a fault: "it stored to data0 at byte 4096, just past its end (it has 4096 bytes)"."""
+    """A sentence: "it stored to data0 at byte 64, just past its end (it has 64 bytes)"."""
     if fault.signal == 8:
         return "it divided an integer by zero, or the smallest integer by -1"
     if fault.signal == 4:
