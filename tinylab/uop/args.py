@@ -106,17 +106,6 @@ class CallInfo(NamedTuple):
     grad_key: int | None = None
 
 
-class Estimates(NamedTuple):
-    """Work of a kernel: arithmetic operations, bytes loaded and stored, bytes of distinct memory.
-
-    Each is an int, or an expression of the kernel's variables.
-    """
-
-    ops: int | UOp = 0
-    lds: int | UOp = 0
-    mem: int | UOp = 0
-
-
 class KernelInfo(NamedTuple):
     """Marks a SINK as the body of one kernel.
 

@@ -5,7 +5,6 @@ from tinylab.opcodes import AxisType, GroupOp, Ops, axis_colors, axis_letters, a
 from tinylab.uop.args import (
     BufferizeOpts,
     CallInfo,
-    Estimates,
     KernelInfo,
     ParamArg,
     ProgramInfo,
@@ -38,7 +37,6 @@ __all__ = [
     "BottomUpGate",
     "BufferizeOpts",
     "CallInfo",
-    "Estimates",
     "GroupOp",
     "Invalid",
     "KernelInfo",

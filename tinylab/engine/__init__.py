@@ -1,0 +1,1 @@
+"""The order of the stages: schedule, compile, load, run. Alone knows all of them."""

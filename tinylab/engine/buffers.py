@@ -1,0 +1,54 @@
+"""From the arguments of a schedule to memory: inputs, results, and views of arenas."""
+
+from __future__ import annotations
+
+from tinylab.device import Buffer
+from tinylab.errors import ScheduleError
+from tinylab.opcodes import Ops
+from tinylab.schedule import is_internal
+from tinylab.uop.ops import UOp, node_to_shape
+
+
+def memory_of(x: UOp) -> Buffer:
+    """The storage of a BUFFER node, made when it has none yet.
+
+    Raises: ScheduleError for a node that is no buffer.
+    """
+    if x.op is not Ops.BUFFER:
+        raise ScheduleError(f"an input of a schedule must be a buffer, not {x.op}")
+    if x._buffer is None:
+        x._buffer = Buffer(x.arg.device, x.shape[0], x.dtype)
+    return x._buffer
+
+
+class Arguments:
+    """The distinct arguments of a schedule, numbered; and the memory of one run of it."""
+
+    def __init__(self, linear: UOp) -> None:
+        found: dict[UOp, int] = {}
+        for call in linear.src:
+            for argument in call.src[1:]:
+                found.setdefault(argument, len(found))
+        self.nodes = list(found)
+        self.numbers = found
+
+    def allocate(self, inputs: tuple[UOp, ...], own: dict[UOp, Buffer]) -> list[Buffer]:
+        """Memory for each argument, in order.
+
+        own is filled with what the schedule's own buffers got, by node.
+        """
+        return [self._find(x, inputs, own) for x in self.nodes]
+
+    def _find(self, x: UOp, inputs: tuple[UOp, ...], own: dict[UOp, Buffer]) -> Buffer:
+        if x.op is Ops.PARAM:
+            return memory_of(inputs[x.arg.slot]).ensure_allocated()
+        if is_internal(x):
+            found = own.get(x)
+            if found is None:
+                found = own[x] = Buffer(x.arg.device, x.shape[0], x.dtype).allocate()
+            return found
+        window = x.src[0] if x.op is Ops.BITCAST else x
+        (offset,) = node_to_shape(window.src[1])
+        arena = self._find(window.src[0], inputs, own)
+        size = window.shape[0] // x.dtype.itemsize
+        return arena.view(size, x.dtype, offset).ensure_allocated()

@@ -1,0 +1,90 @@
+"""From the AST of a kernel to a program that can be called, each step kept for the next time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from tinylab.codegen import do_to_program, to_program
+from tinylab.device import Device, Program, TinyELF
+from tinylab.helpers.context import DEBUG
+from tinylab.helpers.text import ansistrip
+from tinylab.opcodes import Ops
+from tinylab.renderer import Estimates
+from tinylab.target import Target
+from tinylab.trace import events
+from tinylab.uop.intern import make
+from tinylab.uop.ops import UOp, dtypes
+
+_MOST_LOADED = 4096
+_loaded: OrderedDict[tuple[str, UOp], Program[Any]] = OrderedDict()
+_compiled: OrderedDict[tuple[UOp, str, Target], UOp] = OrderedDict()
+
+
+def lower_kernel(
+    ast: UOp, device: str, opts: Sequence[Any] | None = None, fresh: bool = False
+) -> UOp:
+    """The PROGRAM of a kernel on a device: (SINK, LINEAR, SOURCE, BINARY).
+
+    opts: these instead of what heuristics choose. fresh: lower it again even if it is known, so
+    that whoever listens hears of every rewrite.
+
+    Raises: KernelOptError for an opt that cannot be applied, CompileError for refused text.
+    """
+    if opts is not None:
+        ast = ast.replace(arg=ast.arg._replace(opts_to_apply=tuple(opts)))
+    tools = Device[device]
+    program = (do_to_program if fresh else to_program)(ast, tools.renderer)
+    key = (program, device, tools.target)
+    found = None if fresh else _compiled.get(key)
+    if found is None:
+        found = _compiled[key] = _with_binary(program, device)
+        while len(_compiled) > _MOST_LOADED:
+            _compiled.popitem(last=False)
+    return found
+
+
+def _with_binary(program: UOp, device: str) -> UOp:
+    source = program.src[2].arg
+    if DEBUG >= 4:
+        print(source)
+    with events.span("compile", program.arg.function_name, device=device):
+        binary = Device[device].compiler.compile_cached(source)
+    estimates = Estimates.from_uops(program.src[1].src, ignore_indexing=True).simplify()
+    return program.replace(
+        src=(*program.src[:3], make(Ops.BINARY, dtypes.uint8, (), binary)),
+        arg=program.arg._replace(estimates=estimates),
+    )
+
+
+def get_runtime(device: str, program: UOp) -> Program[Any]:
+    """The loaded form of a PROGRAM, ready to be called with buffers."""
+    key = (device, program)
+    found = _loaded.get(key)
+    if found is None:
+        found = _loaded[key] = Device[device].runtime(to_elf(program))
+        while len(_loaded) > _MOST_LOADED:
+            _loaded.popitem(last=False)
+    return found
+
+
+def to_elf(program: UOp) -> TinyELF:
+    """A PROGRAM as it is loaded: machine code, entry, and what it is called with."""
+    sink, linear, _, binary = program.src
+    buffers = sorted(
+        (u.arg.slot, u.dtype, u.shape)
+        for u in dict.fromkeys(linear.src)
+        if u.op is Ops.PARAM and not u.is_variable
+    )
+    signature = tuple((None, slot, dtype, shape) for slot, dtype, shape in buffers) + tuple(
+        (v.arg.name, -1, v.dtype, ()) for v in program.arg.vars
+    )
+    return TinyELF(
+        binary.arg, program.arg.function_name, program.arg.target or Target(), signature, sink.key
+    )
+
+
+def display_name(program: UOp) -> str:
+    """A kernel's name without colours."""
+    return ansistrip(program.arg.name)

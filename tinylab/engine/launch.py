@@ -1,0 +1,167 @@
+"""A schedule as a list of steps, ready to run: each a loaded program or a copy."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinylab.device import Buffer, Program
+from tinylab.engine.buffers import Arguments
+from tinylab.engine.compile import get_runtime, lower_kernel
+from tinylab.helpers.context import DEBUG
+from tinylab.helpers.measure import GlobalCounters
+from tinylab.helpers.text import ansipad, colored, size_to_str, time_to_str
+from tinylab.opcodes import Ops
+from tinylab.schedule import Schedule
+from tinylab.trace import events
+from tinylab.uop.ops import UOp
+
+
+@dataclass
+class Step:
+    """One CALL of a schedule: what runs, and the numbers of its arguments."""
+
+    name: str
+    device: str
+    arguments: tuple[int, ...]
+    program: Program[Any] | None = None  # None: a copy from the second argument to the first
+    global_size: tuple[int, ...] = (1, 1, 1)
+    local_size: tuple[int, ...] | None = None
+    vals: tuple[int | None, ...] = ()
+    ops: int = 0
+    lds: int = 0
+    mem: int = 0
+    kernel: int | None = None  # its number in the record that heard it being lowered
+    first: bool = True
+    reason: str = ""
+
+
+@dataclass
+class Plan:
+    """A compiled schedule."""
+
+    schedule: Schedule
+    arguments: Arguments
+    steps: list[Step] = field(default_factory=list)
+
+    def run(self, inputs: tuple[UOp, ...]) -> dict[UOp, Buffer]:
+        """Run every step on these inputs; the memory of the schedule's own buffers is returned."""
+        own: dict[UOp, Buffer] = {}
+        buffers = self.arguments.allocate(inputs, own)
+        for step in self.steps:
+            run_step(step, [buffers[n] for n in step.arguments])
+        return own
+
+
+def _buffer_facts(call: UOp) -> list[tuple[int, int, str]]:
+    return [(n, int(a.shape[0]), a.dtype.name) for n, a in enumerate(call.src[1:])]
+
+
+def plan_schedule(schedule: Schedule, fresh: bool) -> Plan:
+    """Compile every kernel of a schedule. fresh: also those that are known, for who listens."""
+    arguments = Arguments(schedule.linear)
+    plan = Plan(schedule, arguments)
+    for index, call in enumerate(schedule.linear.src):
+        numbers = tuple(arguments.numbers[a] for a in call.src[1:])
+        if call.src[0].op is Ops.COPY:
+            plan.steps.append(_copy_step(call, numbers))
+        else:
+            plan.steps.append(_kernel_step(index, call, numbers, fresh))
+    return plan
+
+
+def _copy_step(call: UOp, numbers: tuple[int, ...]) -> Step:
+    to, source = call.src[1], call.src[2]
+    size = int(to.shape[0]) * to.dtype.itemsize
+    name = f"copy {size_to_str(size):>10}, {to.device!s:>7} <- {source.device!s:7}"
+    return Step(name, str(to.device), numbers, mem=size, reason=str(call.arg.aux))
+
+
+def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -> Step:
+    ast, device = call.src[0], str(call.src[1].device)
+    with events.span(
+        "kernel",
+        f"kernel {index}",
+        call=call,
+        ast=ast,
+        index=index,
+        reason=str(call.arg.aux or ""),
+        device=device,
+        buffers=_buffer_facts(call) if events.listening() else [],
+    ) as span:
+        program = lower_kernel(ast, device, fresh=fresh)
+        span.data["program"] = program
+    info = program.arg
+    if DEBUG >= 3 and program.src[0].arg.applied_opts:
+        print(f"{info.function_name:<25} opts: {program.src[0].arg.applied_opts}")
+    global_size, local_size = info.launch_dims({})
+    estimates = info.estimates
+    return Step(
+        info.name,
+        device,
+        numbers,
+        get_runtime(device, program),
+        global_size,
+        local_size,
+        info.vals({}),
+        *(int(n) if isinstance(n, int) else 0 for n in (estimates.ops, estimates.lds, estimates.mem)),
+        kernel=span.data.get("kernel"),
+        reason=str(call.arg.aux or ""),
+    )
+
+
+def run_step(step: Step, buffers: list[Buffer]) -> None:
+    """Run one step, counted and, where someone looks, timed."""
+    watched = DEBUG >= 2 or events.listening()
+    start = time.perf_counter_ns()
+    elapsed: float | None = None
+    if step.program is None:
+        buffers[0].copy_from(buffers[1])
+        elapsed = (time.perf_counter_ns() - start) * 1e-9
+    else:
+        opaque = [b._buf for b in buffers]
+        elapsed = step.program(
+            *opaque,
+            global_size=step.global_size,
+            local_size=step.local_size,
+            vals=step.vals,
+            wait=watched,
+        )
+    GlobalCounters.kernel_count += 1
+    GlobalCounters.global_ops += step.ops
+    GlobalCounters.global_mem += step.mem
+    if watched:
+        _report(step, start, elapsed or 0.0)
+
+
+def _report(step: Step, start_ns: int, seconds: float) -> None:
+    GlobalCounters.time_sum_s += seconds
+    kind = "copy" if step.program is None else "run"
+    events.point(
+        kind,
+        step.name,
+        device=step.device,
+        kernel=step.kernel,
+        start_ns=start_ns,
+        end_ns=start_ns + round(seconds * 1e9),
+        ops=step.ops,
+        lds=step.lds,
+        mem=step.mem,
+    )
+    if DEBUG >= 2:
+        _print(step, seconds)
+    step.first = False
+
+
+def _print(step: Step, seconds: float) -> None:
+    rate = 1e-9 / max(seconds, 1e-9)
+    head = f"*** {step.device:7s} {GlobalCounters.kernel_count:4d}"
+    shown = time_to_str(seconds, w=9)
+    print(
+        f"{colored(head, 'green') if step.first else head} {ansipad(step.name, 46)} "
+        f"arg {len(step.arguments):2d} mem {GlobalCounters.mem_used / 1e9:6.2f} GB "
+        f"tm {colored(shown, 'yellow') if seconds > 0.01 else shown}/"
+        f"{GlobalCounters.time_sum_s * 1e3:9.2f}ms "
+        f"({step.ops * rate:7.0f} GFLOPS {step.mem * rate:4.0f}|{step.lds * rate:<6.0f} GB/s)"
+    )

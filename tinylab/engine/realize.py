@@ -1,0 +1,181 @@
+"""From lazy graphs to values in memory: schedule, compile, run, each kept for the next time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+
+from tinylab.device import Device
+from tinylab.engine.buffers import memory_of
+from tinylab.engine.launch import Plan, plan_schedule
+from tinylab.helpers.context import DEBUG, NO_MEMORY_PLANNER, NOOPT, SCACHE, SPEC
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.schedule import Callified, callify, create_schedule
+from tinylab.schedule.keep_old_values import storage_of
+from tinylab.trace import events
+from tinylab.trace.record import wants
+from tinylab.uop.ops import UOp, spec_tensor, type_verify
+
+LiveUops = Callable[[], Iterable[UOp]]
+_Key = tuple[UOp, str, int, int, str]
+_MOST_PLANS = 2048
+_plans: OrderedDict[_Key, Plan] = OrderedDict()
+
+# Movement through which a stored value is looked at without being computed again.
+_VIEWS = (Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND, Ops.FLIP, Ops.SHRINK)
+
+
+def to_store(x: UOp) -> UOp | None:
+    """What must be computed so that x is a view of memory; None where it is one already."""
+    below = x
+    while below.op in _VIEWS or below.op is Ops.DETACH:
+        below = below.src[0]
+    if below.op is Ops.BUFFER:
+        return None
+    if below.op is Ops.AFTER:
+        return below
+    target = x
+    while target.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.DETACH):
+        target = target.src[0]
+    return target
+
+
+def _writes_below(root: UOp) -> list[UOp]:
+    return [
+        x
+        for x in root.toposort(enter_calls=False)
+        if x.op is Ops.AFTER and any(s.op is not Ops.AFTER for s in x.src[1:]) and not x.is_bound_var
+    ]
+
+
+def _pending_readers(writes: Sequence[UOp], live: Iterable[UOp], targets: set[UOp]) -> list[UOp]:
+    """Values that somebody still holds and that read what a write is about to replace."""
+    replaced: dict[UOp, set[UOp]] = {}
+    for w in writes:
+        replaced.setdefault(storage_of(w.src[0]), set()).add(w)
+    found: dict[UOp, None] = {}
+    for u in live:
+        if u in targets or u in found:
+            continue
+        for state, after in replaced.items():
+            if state in u.toposort(lambda x, after=after: x not in after):  # type: ignore[misc]
+                found[u] = None
+                break
+    return list(found)
+
+
+def realize_uops(
+    uops: Sequence[UOp], live: LiveUops | None = None, device: str | None = None
+) -> dict[UOp, UOp]:
+    """Compute values; the result maps nodes of the graphs to views of memory that hold them now.
+
+    live: gives the graphs of everything that is still held somewhere. Those that read a buffer
+    which is written in place are computed first: what was built before a write sees the old value.
+    device: where values go that name no device.
+
+    Raises: ScheduleError, CompileError, DeviceError as the stages do.
+    """
+    targets = list(dict.fromkeys(t for u in uops if (t := to_store(u)) is not None))
+    if not targets:
+        return {}
+    writes = _writes_below(UOp.sink(*targets))
+    if writes and live is not None:
+        targets += _pending_readers(writes, live(), {*targets, *uops})
+    roots = [t if t.op is Ops.AFTER else t.contiguous() for t in targets]
+    # States of buffers that the run passes through are over afterwards, asked for or not.
+    roots += [w for w in writes if w not in targets]
+    place = Device.canonicalize(device)
+    with events.span("realize", "realize", count=len(roots)):
+        views = _run(UOp.sink(*roots), place)
+    becomes = dict(zip([*targets, *(w for w in writes if w not in targets)], views, strict=True))
+    for target, root in zip(targets, roots, strict=False):
+        becomes[root] = becomes[target]
+    return becomes
+
+
+def _run(sink: UOp, device: str) -> list[UOp]:
+    """Views of memory for each source of the sink."""
+    start_ns = time.perf_counter_ns()
+    if SPEC:
+        type_verify(sink, spec_tensor)
+    body, inputs = callify(sink)
+    plan, hit = _plan(Callified(body, inputs), device)
+    if DEBUG >= 1:
+        _report(plan, start_ns, hit)
+    own = plan.run(inputs)
+    made = {
+        x: UOp.from_buffer(buffer)
+        for x, buffer in own.items()
+        if any(x is _storage(view) for view in plan.schedule.outputs)
+    }
+    places = {**made, **{p: inputs[p.arg.slot] for p in _params(plan.schedule.outputs)}}
+    return [_moved_to(view, places) for view in plan.schedule.outputs]
+
+
+def _storage(view: UOp) -> UOp:
+    while view.op in GroupOp.Movement or view.op is Ops.BITCAST:
+        view = view.src[0]
+    return view
+
+
+def _params(views: Iterable[UOp]) -> list[UOp]:
+    return [s for view in views if (s := _storage(view)).op is Ops.PARAM]
+
+
+def _moved_to(view: UOp, places: dict[UOp, UOp]) -> UOp:
+    """A view of a schedule's buffer as a view of memory."""
+    chain = []
+    while view.op in GroupOp.Movement or view.op is Ops.BITCAST:
+        chain.append(view)
+        view = view.src[0]
+    found = places[view]
+    for step in reversed(chain):
+        found = step.replace(src=(found, *step.src[1:]))
+    return found
+
+
+def _plan(called: Callified, device: str) -> tuple[Plan, bool]:
+    """The compiled schedule of a body, and whether it was known.
+
+    Whoever listens for the first time hears the whole of it: then it is made again.
+    """
+    target = str(Device[device].target)
+    key = (called.body, target, NOOPT.value, NO_MEMORY_PLANNER.value, device)
+    fresh = wants(("schedule", *key))
+    plan = _plans.get(key) if SCACHE and not fresh else None
+    if plan is not None:
+        _plans.move_to_end(key)
+        return plan, True
+    with events.span("schedule", "schedule"):
+        schedule = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
+    plan = _plans[key] = plan_schedule(schedule, fresh)
+    while len(_plans) > _MOST_PLANS:
+        _plans.popitem(last=False)
+    return plan, False
+
+
+def _report(plan: Plan, start_ns: int, hit: bool) -> None:
+    count = len(plan.steps)
+    if count > 1 or DEBUG >= 3:
+        elapsed = (time.perf_counter_ns() - start_ns) * 1e-6
+        known = "cache hit" if hit else "CACHE MISS"
+        frame = sys._getframe()
+        while frame.f_back is not None and "/tinylab/" in frame.f_code.co_filename:
+            frame = frame.f_back
+        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        print(f"scheduled {count:5d} kernels in {elapsed:8.2f} ms | {known} | {where}")
+    _, _, apart, planned, buffers = plan.schedule
+    if planned < apart and not hit:
+        print(
+            f"memory reduced from {apart / 1e6:.2f} MB -> {planned / 1e6:.2f} MB, {buffers} bufs"
+        )
+
+
+def forget_plans() -> None:
+    """Drop every compiled schedule of this process."""
+    _plans.clear()
+
+
+__all__ = ["LiveUops", "forget_plans", "memory_of", "realize_uops", "to_store"]
