@@ -7,7 +7,7 @@ from typing import Any
 
 from tinylab.dtype import AddrSpace, DType, dtypes
 from tinylab.errors import RenderError
-from tinylab.opcodes import Ops, axis_letters
+from tinylab.opcodes import GroupOp, Ops, axis_letters
 from tinylab.target import Caps, Target, as_target, caps_of
 from tinylab.uop.ops import KernelInfo, UOp
 
@@ -30,7 +30,7 @@ class Renderer:
         """For a target, or its text; empty fields are the device's defaults."""
         found = Target() if target is None else as_target(target)
         self.target: Target = found.replacedefault(device=self.device)
-        self.caps: Caps = caps_of(self.target.device)
+        self.caps: Caps = caps_of(self.device or self.target.device)
 
     @property
     def has_local(self) -> bool:
@@ -110,3 +110,38 @@ def variables(uops: Sequence[UOp]) -> list[UOp]:
 def loop_name(u: UOp) -> str:
     """A loop variable's name: the letter of its kind, idx, the axis: Lidx1, Ridx0_1."""
     return f"{axis_letters[u.arg[-1]]}idx" + "_".join(str(i).replace("-", "m") for i in u.arg[:-1])
+
+
+_ADDRESSES = frozenset({Ops.AFTER, Ops.INDEX, Ops.SHRINK, Ops.RESHAPE})
+
+
+def buffer_of(u: UOp) -> UOp | None:
+    """The PARAM or BUFFER whose memory a node stands for; None for a value."""
+    while u.op in _ADDRESSES and u.src:
+        u = u.src[0]
+    if u.op in GroupOp.Defines and u.arg.addrspace is not AddrSpace.ALU:
+        return u
+    return None
+
+
+def is_memory(u: UOp) -> bool:
+    """Whether a node is a place in a buffer rather than a value."""
+    return buffer_of(u) is not None
+
+
+def int_shape(u: UOp) -> tuple[int, ...]:
+    """The shape of a node as ints.
+
+    Raises: RenderError for a symbolic size.
+    """
+    if any(not isinstance(s, int) for s in u.shape):
+        raise RenderError(f"a program's value has the symbolic shape {u.shape}")
+    return tuple(u.shape)
+
+
+def constants_of(u: UOp) -> tuple[int, ...] | None:
+    """The integers that an index, or a STACK of them, holds; None if one is not constant."""
+    items = u.src if u.op is Ops.STACK else (u,)
+    if any(i.op is not Ops.CONST for i in items):
+        return None
+    return tuple(int(i.arg) for i in items)

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tinylab.dtype import AddrSpace, DType, dtypes
+from tinylab.dtype import DType, dtypes
 from tinylab.errors import RenderError
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.renderer.base import constants_of, int_shape
 from tinylab.renderer.llvm_types import constant, memory_type, scalar_type, suffix, vector
 from tinylab.renderer.llvm_writer import Row, Value, Writer, named, row_count, scalar
 from tinylab.uop.ops import UOp
 
-_THROUGH = (Ops.AFTER, Ops.INDEX, Ops.SHRINK, Ops.RESHAPE)
 _MOST_CELLS = 512
 
 
@@ -60,39 +60,12 @@ class Access(NamedTuple):
     loose: bool  # the address may lie outside the buffer where the gate is false
 
 
-def buffer_of(u: UOp) -> UOp | None:
-    """The PARAM or BUFFER whose memory a node stands for; None for a value."""
-    while u.op in _THROUGH and u.src:
-        u = u.src[0]
-    if u.op in GroupOp.Defines and u.arg.addrspace is not AddrSpace.ALU:
-        return u
-    return None
-
-
-def int_shape(u: UOp) -> tuple[int, ...]:
-    """The shape of a node as ints.
-
-    Raises: RenderError for a symbolic size.
-    """
-    if any(not isinstance(s, int) for s in u.shape):
-        raise RenderError(f"a program's value has the symbolic shape {u.shape}")
-    return tuple(u.shape)
-
-
 def strides(shape: Sequence[int]) -> tuple[int, ...]:
     """(2, 3, 4) -> (12, 4, 1)."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 # *** register cells
-
-
-def constants_of(u: UOp) -> tuple[int, ...] | None:
-    """The integers that an index, or a STACK of them, holds; None if one is not constant."""
-    items = u.src if u.op is Ops.STACK else (u,)
-    if any(i.op is not Ops.CONST for i in items):
-        return None
-    return tuple(int(i.arg) for i in items)
 
 
 def known_lanes(u: UOp) -> list[int] | None:

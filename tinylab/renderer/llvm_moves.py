@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from tinylab.errors import RenderError
 from tinylab.opcodes import Ops
-from tinylab.renderer.llvm_memory import constants_of, int_shape, strides
+from tinylab.renderer.base import constants_of, int_shape
+from tinylab.renderer.llvm_memory import strides
 from tinylab.renderer.llvm_writer import Value, Writer
 from tinylab.uop.ops import UOp
 

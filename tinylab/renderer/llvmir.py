@@ -19,8 +19,10 @@ from tinylab.opcodes import GroupOp, Ops
 from tinylab.renderer.base import (
     Line,
     Renderer,
+    buffer_of,
     buffers,
     function_name,
+    int_shape,
     loop_name,
     variables,
 )
@@ -30,9 +32,7 @@ from tinylab.renderer.llvm_memory import (
     Access,
     Memory,
     address,
-    buffer_of,
     cell_width,
-    int_shape,
     load,
     load_cells,
     place_of,
