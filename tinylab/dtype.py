@@ -58,11 +58,11 @@ class ConstFloat(float):
     @property
     def bits(self) -> int:
         """The 64 bits of the value; every NaN has the same ones."""
-        return _NAN_BITS if self != self else int.from_bytes(struct.pack("<d", self), "little")
+        return _NAN_BITS if math.isnan(self) else int.from_bytes(struct.pack("<d", self), "little")
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, float):
-            return float.__eq__(self, other) and bool(self) or self.bits == ConstFloat(other).bits
+            return (float.__eq__(self, other) and bool(self)) or self.bits == ConstFloat(other).bits
         return float.__eq__(self, other)  # a pattern's integer 0 means every zero
 
     def __ne__(self, other: object) -> bool:
@@ -401,8 +401,9 @@ def can_lossless_cast(dt0: DType, dt1: DType) -> bool:
             return dt0.itemsize * 8 - (dt0.kind == "sint") <= significand and fits
         if dt0 is dtypes.weakfloat:
             return dt1 is dtypes.float64
-        (e0, m0), (e1, m1) = dtypes.finfo(dt0), (
-            (11, 52) if dt1 is dtypes.weakfloat else dtypes.finfo(dt1)
+        (e0, m0), (e1, m1) = (
+            dtypes.finfo(dt0),
+            ((11, 52) if dt1 is dtypes.weakfloat else dtypes.finfo(dt1)),
         )
         return e0 <= e1 and m0 <= m1
     return dt0.kind != "float" and dt0.min >= dt1.min and dt0.max <= dt1.max
@@ -430,12 +431,12 @@ def _round_to(value: float, dtype: DType) -> float:
 
 
 def float_to_fp16(x: float) -> float:
-    """x rounded to float16, as a Python float."""
+    """X rounded to float16, as a Python float."""
     return _round_to(x, dtypes.float16)
 
 
 def float_to_bf16(x: float) -> float:
-    """x rounded to bfloat16, as a Python float."""
+    """X rounded to bfloat16, as a Python float."""
     return _round_to(x, dtypes.bfloat16)
 
 

@@ -105,7 +105,10 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         global_size,
         local_size,
         info.vals({}),
-        *(int(n) if isinstance(n, int) else 0 for n in (estimates.ops, estimates.lds, estimates.mem)),
+        *(
+            int(n) if isinstance(n, int) else 0
+            for n in (estimates.ops, estimates.lds, estimates.mem)
+        ),
         kernel=span.data.get("kernel"),
         reason=str(call.arg.aux or ""),
     )

@@ -46,7 +46,9 @@ def _writes_below(root: UOp) -> list[UOp]:
     return [
         x
         for x in root.toposort(enter_calls=False)
-        if x.op is Ops.AFTER and any(s.op is not Ops.AFTER for s in x.src[1:]) and not x.is_bound_var
+        if x.op is Ops.AFTER
+        and any(s.op is not Ops.AFTER for s in x.src[1:])
+        and not x.is_bound_var
     ]
 
 
@@ -168,9 +170,7 @@ def _report(plan: Plan, start_ns: int, hit: bool) -> None:
         print(f"scheduled {count:5d} kernels in {elapsed:8.2f} ms | {known} | {where}")
     _, _, apart, planned, buffers = plan.schedule
     if planned < apart and not hit:
-        print(
-            f"memory reduced from {apart / 1e6:.2f} MB -> {planned / 1e6:.2f} MB, {buffers} bufs"
-        )
+        print(f"memory reduced from {apart / 1e6:.2f} MB -> {planned / 1e6:.2f} MB, {buffers} bufs")
 
 
 def forget_plans() -> None:

@@ -30,7 +30,7 @@ LOOPED = "loops"
 
 
 def at(x: UOp, idx: Index) -> UOp:
-    """x at an index; constants are the same everywhere."""
+    """X at an index; constants are the same everywhere."""
     return x if x.op is Ops.CONST else make(Ops.INDEX, x.dtype, (x, *idx))
 
 
@@ -48,7 +48,9 @@ def store_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
         return None
     target, value = x.src[:2]
     idx = loops(target.shape, ctx, AxisType.WEAK)
-    stored = x.replace(src=(at(target, idx), at(value, broadcast_index(idx, value.shape))), tag=LOOPED)
+    stored = x.replace(
+        src=(at(target, idx), at(value, broadcast_index(idx, value.shape))), tag=LOOPED
+    )
     return stored.end(*(i for i in idx if i.op is Ops.RANGE))
 
 

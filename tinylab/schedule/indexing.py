@@ -107,7 +107,7 @@ def _groups(old: Sizes, new: Sizes) -> list[tuple[slice, slice]]:
         i0, j0 = i, j
         a: Any = 1
         b: Any = 1
-        while i == i0 and j == j0 or not _same(a, b):
+        while (i == i0 and j == j0) or not _same(a, b):
             grow_old = i < len(old) and (j >= len(new) or (i == i0 and j > j0) or _not_more(a, b))
             if grow_old:
                 a = a * old[i]

@@ -12,7 +12,6 @@ from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, rebuild
 
-
 _REASON = "its old content is still needed after it is overwritten"
 
 

@@ -175,9 +175,7 @@ class RealizePoints:
                 return reason
         return None
 
-    def _why_store_for(
-        self, x: UOp, access: Access, cost: int, has_reduce: bool
-    ) -> str | None:
+    def _why_store_for(self, x: UOp, access: Access, cost: int, has_reduce: bool) -> str | None:
         used = {r for i in access.index for r in i.ranges}
         idle = [r for r in access.nest if r not in used]
         if has_reduce:
@@ -255,9 +253,7 @@ def _reads_elsewhere(points: RealizePoints, value: UOp, target: UOp, buffer: UOp
         elif x.op in GroupOp.Movement:
             stack.append((x.src[0], source_index(x, at)))
         else:
-            stack.extend(
-                (s, broadcast_index(at, s.shape)) for s in x.src if s._shape is not None
-            )
+            stack.extend((s, broadcast_index(at, s.shape)) for s in x.src if s._shape is not None)
     return False
 
 

@@ -12,160 +12,115 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, PyConst, dtypes
 from tinylab.errors import SymbolicError
+from tinylab.mixin import OpMixin
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.build import const
-from tinylab.uop.infer import promote
 from tinylab.uop.intern import make
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
 
 
-def _lift(x: Any, like: UOp) -> UOp:
-    """A Python number as a constant that leaves the other operand's type alone where it can."""
-    if isinstance(x, bool):
-        return const(x, dtypes.bool if like.dtype.kind == "bool" else like.dtype)
-    if isinstance(x, int):
-        return const(x, dtypes.weakint if like.dtype.kind == "bool" else like.dtype)
-    if isinstance(x, float):
-        return const(x, like.dtype if like.dtype.kind == "float" else dtypes.weakfloat)
-    return x  # type: ignore[no-any-return]
+def _same(like: UOp, x: Any) -> UOp | None:
+    """The other operand, if it needs no promotion: a number that the dtype holds, or its like."""
+    kind = x.__class__
+    if kind is int:
+        return const(x, like.dtype) if like.dtype.kind in ("sint", "float", "uint") else None
+    if kind is float:
+        return const(x, like.dtype) if like.dtype.kind == "float" else None
+    return x if kind is like.__class__ and x.dtype is like.dtype else None
 
 
-def _binary(op: Ops, a: UOp, b: UOp) -> UOp:
-    dtype = a.dtype if a.dtype is b.dtype else promote((a, b))
-    return make(op, dtype, (a, b))
+class AlgebraMethods(OpMixin):
+    """Operators, and what is known about an expression.
 
-
-def _compare(op: Ops, a: UOp, b: UOp) -> UOp:
-    return make(op, dtypes.bool, (a, b))
-
-
-class AlgebraMethods:
-    """Operators, and what is known about an expression."""
+    Where both sides have one dtype an operator is one node; all else (promotion, checks) is the
+    language's.
+    """
 
     __slots__ = ()
 
     def __add__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.ADD, self, _lift(x, self))
+        y = _same(self, x)
+        return self.add(x) if y is None else make(Ops.ADD, self.dtype, (self, y))
 
     def __radd__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.ADD, _lift(x, self), self)
+        y = _same(self, x)
+        return self.add(x, reverse=True) if y is None else make(Ops.ADD, self.dtype, (y, self))
 
     def __sub__(self: UOp, x: Any) -> UOp:
-        return self + -x if isinstance(x, int | float) else self + x * -1
+        y = _same(self, -x if x.__class__ in (int, float) else x)
+        if y is None:
+            return self.sub(x)
+        return make(Ops.ADD, self.dtype, (self, y if y.op is Ops.CONST and y is not x else y * -1))
 
     def __rsub__(self: UOp, x: Any) -> UOp:
-        return _lift(x, self) + self * -1
+        y = _same(self, x)
+        return self.sub(x, reverse=True) if y is None else y + self * -1
 
     def __mul__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.MUL, self, _lift(x, self))
+        y = _same(self, x)
+        return self.mul(x) if y is None else make(Ops.MUL, self.dtype, (self, y))
 
     def __rmul__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.MUL, _lift(x, self), self)
+        y = _same(self, x)
+        return self.mul(x, reverse=True) if y is None else make(Ops.MUL, self.dtype, (y, self))
 
     def __neg__(self: UOp) -> UOp:
-        return self * -1
-
-    def __truediv__(self: UOp, x: Any) -> UOp:
-        return self * _lift(x, self).alu(Ops.RECIPROCAL)
-
-    def __rtruediv__(self: UOp, x: Any) -> UOp:
-        return _lift(x, self) * self.alu(Ops.RECIPROCAL)
+        return self.neg() if self.dtype.kind == "bool" else self * -1
 
     def __floordiv__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.FLOORDIV, self, _lift(x, self))
-
-    def __rfloordiv__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.FLOORDIV, _lift(x, self), self)
+        y = _same(self, x) if self.dtype.kind != "float" else None
+        return self.div(x, rounding_mode="floor") if y is None else self._one(Ops.FLOORDIV, y)
 
     def __mod__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.FLOORMOD, self, _lift(x, self))
-
-    def __rmod__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.FLOORMOD, _lift(x, self), self)
-
-    def __lshift__(self: UOp, x: Any) -> UOp:
-        return make(Ops.SHL, self.dtype, (self, _lift(x, self)))
-
-    def __rshift__(self: UOp, x: Any) -> UOp:
-        return make(Ops.SHR, self.dtype, (self, _lift(x, self)))
+        y = _same(self, x) if self.dtype.kind != "float" else None
+        return self.mod(x) if y is None else self._one(Ops.FLOORMOD, y)
 
     def __and__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.AND, self, _lift(x, self))
+        y = self._same_bits(x)
+        return self.bitwise_and(x) if y is None else self._one(Ops.AND, y)
 
     def __or__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.OR, self, _lift(x, self))
+        y = self._same_bits(x)
+        return self.bitwise_or(x) if y is None else self._one(Ops.OR, y)
 
     def __xor__(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.XOR, self, _lift(x, self))
-
-    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
-
-    def __invert__(self: UOp) -> UOp:
-        if self.dtype.kind == "bool":
-            return self.logical_not()
-        return self ^ const(-1, self.dtype)
+        y = self._same_bits(x)
+        return self.bitwise_xor(x) if y is None else self._one(Ops.XOR, y)
 
     def __lt__(self: UOp, x: Any) -> UOp:
-        return _compare(Ops.CMPLT, self, _lift(x, self))
+        y = _same(self, x)
+        return self.lt(x) if y is None else make(Ops.CMPLT, dtypes.bool, (self, y))
 
     def __gt__(self: UOp, x: Any) -> UOp:
-        return _compare(Ops.CMPLT, _lift(x, self), self)
+        y = _same(self, x)
+        return self.gt(x) if y is None else make(Ops.CMPLT, dtypes.bool, (y, self))
 
     def __ge__(self: UOp, x: Any) -> UOp:
-        return (self < x).logical_not()
+        y = _same(self, x) if self.dtype.kind != "float" else None
+        return self.ge(x) if y is None else (self < y).logical_not()
 
     def __le__(self: UOp, x: Any) -> UOp:
-        return (self > x).logical_not()
+        y = _same(self, x) if self.dtype.kind != "float" else None
+        return self.le(x) if y is None else (self > y).logical_not()
 
     def ne(self: UOp, x: Any) -> UOp:
-        return _compare(Ops.CMPNE, self, _lift(x, self))
+        y = _same(self, x)
+        return super().ne(x) if y is None else make(Ops.CMPNE, dtypes.bool, (self, y))
 
     def eq(self: UOp, x: Any) -> UOp:
-        return self.ne(x).logical_not()
+        y = _same(self, x)
+        return super().eq(x) if y is None else self.ne(y).logical_not()
 
     def logical_not(self: UOp) -> UOp:
-        return _compare(Ops.CMPNE, self.cast(dtypes.bool), const(True))
+        return make(Ops.CMPNE, dtypes.bool, (self.cast(dtypes.bool), const(True)))
 
-    def where(self: UOp, x: Any, y: Any) -> UOp:
-        """x where this holds, y elsewhere."""
-        if isinstance(x, int | float):
-            x = const(x) if isinstance(y, int | float) else _lift(x, y)
-        y = _lift(y, x)
-        dtype = x.dtype if x.dtype is y.dtype else promote((x, y))
-        return make(Ops.WHERE, dtype, (self, x, y))
+    def _same_bits(self: UOp, x: Any) -> UOp | None:
+        return _same(self, x) if self.dtype.kind != "float" else None
 
-    def maximum(self: UOp, x: Any) -> UOp:
-        return _binary(Ops.MAX, self, _lift(x, self))
-
-    def minimum(self: UOp, x: Any) -> UOp:
-        """The smaller one; two's complement mirrors by ~x, floats by -x."""
-        other = _lift(x, self)
-        if self.dtype.kind == "float":
-            return -((-self).maximum(-other))
-        return ~((~self).maximum(~other))
-
-    def exp2(self: UOp) -> UOp:
-        return self.alu(Ops.EXP2)
-
-    def log2(self: UOp) -> UOp:
-        return self.alu(Ops.LOG2)
-
-    def sin(self: UOp) -> UOp:
-        return self.alu(Ops.SIN)
-
-    def sqrt(self: UOp) -> UOp:
-        return self.alu(Ops.SQRT)
-
-    def reciprocal(self: UOp) -> UOp:
-        return self.alu(Ops.RECIPROCAL)
-
-    def trunc(self: UOp) -> UOp:
-        return self if self.dtype.kind != "float" else self.alu(Ops.TRUNC)
-
-    def threefry(self: UOp, seed: UOp) -> UOp:
-        return self.alu(Ops.THREEFRY, seed)
+    def _one(self: UOp, op: Ops, y: UOp) -> UOp:
+        return make(op, self.dtype, (self, y))
 
     # *** one value
 

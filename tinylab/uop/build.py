@@ -6,21 +6,19 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from tinylab.dtype import AddrSpace, ConstType, DType, Invalid, as_const, dtypes, strong_dtype
+from tinylab.dtype import AddrSpace, DType, Invalid, dtypes, strong_dtype
 from tinylab.errors import BindError, ContractError, DTypeError, IndexingError
 from tinylab.opcodes import AxisType, GroupOp, Ops
-from tinylab.uop.args import CallInfo, ParamArg, RangeArg, ReduceArg, StageArg, is_unit
+from tinylab.uop.args import CallInfo, ParamArg, RangeArg, ReduceArg, StageArg
 from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import callables, make
+from tinylab.uop.moves import MoveMethods, Sint, const, shape_to_shape_arg, sint_to_uop
 
 if TYPE_CHECKING:
     from tinylab.device import Buffer
     from tinylab.uop.node import UOp
 
-Sint = Any  # int | UOp
 _numbers = itertools.count()
-# The axis id of the loop variable inside `_iota`: no loop of a kernel has a negative id.
-IOTA_AXIS = -2
 
 
 def fresh_number() -> int:
@@ -28,34 +26,11 @@ def fresh_number() -> int:
     return next(_numbers)
 
 
-def const(value: ConstType, dtype: DType | None = None) -> UOp:
-    """A CONST; without a dtype bool, weakint or weakfloat by value."""
-    if dtype is None:
-        if isinstance(value, bool) or value is Invalid:
-            dtype = dtypes.bool
-        else:
-            dtype = dtypes.weakfloat if isinstance(value, float) else dtypes.weakint
-    return make(Ops.CONST, dtype, (), as_const(value, dtype))
-
-
-def sint_to_uop(x: Sint, dtype: DType = dtypes.weakint) -> UOp:
-    """A size as a node."""
-    return const(x, dtype) if isinstance(x, int) else cast("UOp", x)
-
-
-def shape_to_shape_arg(shape: Sequence[Sint]) -> UOp:
-    """The node that holds sizes: one expression for one axis, a STACK for any other number."""
-    items = tuple(sint_to_uop(s) for s in shape)
-    if len(items) == 1:
-        return items[0]
-    return make(Ops.STACK, dtypes.weakint if items else dtypes.void, items)
-
-
 def _as_uop(x: Any, dtype: DType | None = None) -> UOp:
     return const(x, dtype) if isinstance(x, int | float) or x is Invalid else x
 
 
-class BuildMethods:
+class BuildMethods(MoveMethods):
     """Constructors and methods of UOp that make nodes."""
 
     __slots__ = ()
@@ -203,9 +178,7 @@ class BuildMethods:
         if dtypes.is_weak(dtype) and addrspace is not AddrSpace.ALU:
             raise DTypeError(f"cannot create param for weak dtype {dtype}", help="cast it first")
         size = make(Ops.NOOP, dtypes.void) if shape is None else shape_to_shape_arg(shape)
-        arg = ParamArg(
-            slot, dtype, vmin_vmax, multiple_of, name, addrspace, axis, device, volatile
-        )
+        arg = ParamArg(slot, dtype, vmin_vmax, multiple_of, name, addrspace, axis, device, volatile)
         return make(Ops.PARAM, dtype, (size,), arg)
 
     def param_like(self: UOp, slot: int) -> UOp:
@@ -293,8 +266,10 @@ class BuildMethods:
             return self.src[idx]
         return make(Ops.GETTUPLE, infer_dtype(Ops.GETTUPLE, (self,), idx), (self,), idx)
 
-    def stack(*srcs: UOp, **kwargs: Any) -> UOp:
-        """Values joined along a new leading axis (plain nodes; Tensor.stack takes dim)."""
+    def stack(*srcs: UOp, dim: int | None = None) -> UOp:
+        """Values joined along a new axis; without dim as one STACK node, the new axis first."""
+        if dim is not None:
+            return super(BuildMethods, srcs[0]).stack(*srcs[1:], dim=dim)  # type: ignore[misc, no-any-return]
         return make(Ops.STACK, infer_dtype(Ops.STACK, srcs, None), srcs)
 
     def after(self: UOp, *src: UOp, **kwargs: Any) -> UOp:
@@ -371,6 +346,12 @@ class BuildMethods:
             return self.src[idx[0].arg]
         return make(Ops.INDEX, kwargs.get("dtype", self.dtype), (self, *idx))
 
+    def __getitem__(self: UOp, idx: Any) -> UOp:
+        """An element or part: of an array inside a kernel, or of a tensor value."""
+        if self.device is None and self.addrspace not in (None, AddrSpace.ALU):
+            return self.kernel_getitem(idx)
+        return super().__getitem__(idx)  # type: ignore[misc, no-any-return]
+
     def kernel_getitem(self: UOp, idx: Any) -> UOp:
         """x[…] on an array inside a kernel: places give an INDEX, slices a SHRINK.
 
@@ -385,9 +366,7 @@ class BuildMethods:
                 *zip(
                     *(
                         _slice_bounds(i, s)
-                        for i, s in itertools.zip_longest(
-                            items, self.shape, fillvalue=slice(None)
-                        )
+                        for i, s in itertools.zip_longest(items, self.shape, fillvalue=slice(None))
                     ),
                     strict=True,
                 )
@@ -420,7 +399,7 @@ class BuildMethods:
         return self.op is Ops.CONST and self.arg is Invalid
 
     def broadcast(self: UOp, count: int) -> UOp:
-        """count copies along a new axis; one copy is the value itself."""
+        """Count copies along a new axis; one copy is the value itself."""
         return self if count == 1 else BuildMethods.stack(*([self] * count))
 
     def contract(self: UOp, *rngs: UOp) -> UOp:
@@ -441,98 +420,6 @@ class BuildMethods:
     def stage(self: UOp, *rngs: UOp, arg: StageArg) -> UOp:
         """This value, stored over ranges."""
         return make(Ops.STAGE, self.dtype, (self, *rngs), arg)
-
-    # *** movement: one node each, checked by the methods that call them
-
-    def _reshape(self: UOp, shape: Sequence[Sint]) -> UOp:
-        shape = tuple(shape)
-        if shape == self.shape:
-            return self
-        below = self.src[0] if self.op is Ops.RESHAPE else self
-        if below.shape == shape:
-            return below
-        return make(Ops.RESHAPE, self.dtype, (below, shape_to_shape_arg(shape)))
-
-    def _permute(self: UOp, order: Sequence[int]) -> UOp:
-        order = tuple(order)
-        if order == tuple(range(len(order))):
-            return self
-        return make(Ops.PERMUTE, self.dtype, (self,), order)
-
-    def _expand_front(self: UOp, sizes: Sequence[Sint]) -> UOp:
-        return make(Ops.EXPAND, self.dtype, (self, shape_to_shape_arg(sizes))) if sizes else self
-
-    def _pad(self: UOp, offsets: Sequence[Sint], sizes: Sequence[Sint]) -> UOp:
-        return self._window(Ops.PAD, offsets, sizes)
-
-    def _shrink(self: UOp, offsets: Sequence[Sint], sizes: Sequence[Sint]) -> UOp:
-        return self._window(Ops.SHRINK, offsets, sizes)
-
-    def _window(self: UOp, op: Ops, offsets: Sequence[Sint], sizes: Sequence[Sint]) -> UOp:
-        if tuple(sizes) == self.shape and all(isinstance(o, int) and o == 0 for o in offsets):
-            return self
-        return make(
-            op, self.dtype, (self, shape_to_shape_arg(offsets), shape_to_shape_arg(sizes))
-        )
-
-    def _flip(self: UOp, axes: Sequence[bool]) -> UOp:
-        return make(Ops.FLIP, self.dtype, (self,), tuple(axes)) if any(axes) else self
-
-    def _expand(self: UOp, shape: Sequence[Sint]) -> UOp:
-        """Axes of size 1 stretched to a shape of the same rank: dropped, added in front, moved."""
-        old = self.shape
-        grown = [i for i, (a, b) in enumerate(zip(old, shape, strict=True)) if a is not b and a != b]
-        if not grown:
-            return self
-        kept = [i for i in range(len(old)) if i not in grown]
-        front = self._reshape([old[i] for i in kept])._expand_front([shape[i] for i in grown])
-        order = grown + kept
-        return front._permute([order.index(i) for i in range(len(old))])
-
-    def _rop(self: UOp, op: Ops, axis: Sequence[int]) -> UOp:
-        """A tensor reduce: the axes move to the front and vanish.
-
-        Sizes of 1 are not reduced, only dropped.
-        """
-        shape = self.shape
-        real = [a for a in sorted(axis) if not is_unit(shape[a])]
-        kept = [a for a in range(len(shape)) if a not in axis]
-        small = [a for a in axis if a not in real]
-        value = self._permute(real + small + kept)
-        value = value._reshape([shape[a] for a in real + kept])
-        if not real:
-            return value
-        return make(Ops.REDUCE, self.dtype, (value,), ReduceArg(op, len(real)))
-
-    def _mop(self: UOp, op: Ops, arg: tuple[Any, ...]) -> UOp:
-        """A movement in the words of the shared methods.
-
-        RESHAPE a shape, PERMUTE an order, EXPAND sizes to put in front, PAD (before, after) pairs,
-        SHRINK (begin, end) pairs, FLIP one bool per axis.
-        """
-        if op is Ops.RESHAPE:
-            return self._reshape(arg)
-        if op is Ops.PERMUTE:
-            return self._permute(arg)
-        if op is Ops.EXPAND:
-            return self._expand_front(arg)
-        if op is Ops.FLIP:
-            return self._flip(arg)
-        if op is Ops.PAD:
-            sizes = [b + s + a for (b, a), s in zip(arg, self.shape, strict=True)]
-            return self._pad([b for b, _ in arg], sizes)
-        return self._shrink([b for b, _ in arg], [e - b for b, e in arg])
-
-    @staticmethod
-    def _iota(size: Sint, dtype: DType) -> UOp:
-        """(size,) 0, 1, 2, …: a loop variable staged over its own loop, never stored."""
-        r = make(
-            Ops.RANGE,
-            dtypes.weakint,
-            (sint_to_uop(size),),
-            RangeArg((IOTA_AXIS, AxisType.PLACEHOLDER)),
-        )
-        return make(Ops.STAGE, dtype, (r.cast(dtype), r), StageArg(None))
 
     def detach(self: UOp) -> UOp:
         """The same value, where gradients stop."""
@@ -594,5 +481,3 @@ def _slice_bounds(item: Any, size: Sint) -> tuple[Sint, Sint]:
     start = 0 if item.start is None else item.start
     stop = size if item.stop is None else item.stop
     return start, stop - start
-
-

@@ -64,7 +64,7 @@ def _log2(x: float) -> float:
 
 
 def safe_pow(x: Any, y: Any) -> Any:
-    """x to the power y; a complex or undefined result is NaN."""
+    """X to the power y; a complex or undefined result is NaN."""
     try:
         found = x**y
     except ZeroDivisionError:

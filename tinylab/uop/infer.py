@@ -110,7 +110,7 @@ def node_to_shape(node: UOp) -> Shape:
 
 
 def broadcast_shape(*shapes: Shape) -> Shape:
-    """numpy's rule, aligned at the right; only size 1 stretches.
+    """Numpy's rule, aligned at the right; only size 1 stretches.
 
     (8, 1), (32,) -> (8, 32)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
 class _UOpType(type):
     """Makes UOp(…) return the interned node."""
 
@@ -50,7 +51,7 @@ class _UOpType(type):
         return node
 
 
-class UOp(AlgebraMethods, BuildMethods, metaclass=_UOpType):
+class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
     """A node: (op, dtype, src, arg, tag). The same five fields give the same object.
 
     Metadata and storage are kept beside the node and are no part of what it is.
@@ -410,4 +411,3 @@ Variable = UOp
 def new_dtype(node: UOp) -> DType:
     """The dtype that follows from the sources, or the stated one."""
     return node.dtype if node.op in _STATED else infer_dtype(node.op, node.src, node.arg)
-

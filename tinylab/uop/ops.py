@@ -12,8 +12,7 @@ from tinylab.uop.args import (
     ReduceArg,
     StageArg,
 )
-from tinylab.uop.build import Sint as sint
-from tinylab.uop.build import fresh_number, shape_to_shape_arg, sint_to_uop
+from tinylab.uop.build import Sint as sint, fresh_number, shape_to_shape_arg, sint_to_uop
 from tinylab.uop.evaluate import exec_alu, identity_element, python_alu
 from tinylab.uop.infer import broadcast_shape, dtype_from_uop, node_to_shape, promote
 from tinylab.uop.matcher import PatternMatcher, Rule

@@ -44,9 +44,7 @@ class Pass:
             return root
         own = self.ctx(root, context) if self.ctx is not None else context
         if self.matcher is not None:
-            return graph_rewrite(
-                root, self.matcher, own, self.bottom_up, self.name, walk=self.walk
-            )
+            return graph_rewrite(root, self.matcher, own, self.bottom_up, self.name, walk=self.walk)
         run = self.run
         assert run is not None, "a pass is a table or a function"
         if not listeners:

@@ -48,8 +48,8 @@ class UPat:
     """
 
     __slots__ = (
-        "alternatives",
         "allow_any_len",
+        "alternatives",
         "arg",
         "dtype",
         "early_reject",
@@ -102,9 +102,7 @@ class UPat:
     def _reject(self) -> frozenset[Ops]:
         """Ops of which some source must have each: those of sub-patterns with exactly one."""
         below = self.orders[0] if self.orders else (self.repeated,) if self.repeated else ()
-        return frozenset(
-            next(iter(p.op)) for p in below if p.op is not None and len(p.op) == 1
-        )
+        return frozenset(next(iter(p.op)) for p in below if p.op is not None and len(p.op) == 1)
 
     # *** common patterns
 
@@ -291,9 +289,7 @@ class UPat:
             yield store
         else:
             for order in self.orders:
-                if len(order) == len(uop.src) or (
-                    self.allow_any_len and len(order) < len(uop.src)
-                ):
+                if len(order) == len(uop.src) or (self.allow_any_len and len(order) < len(uop.src)):
                     yield from _match_each(order, uop.src, dict(store))
 
     def _fits(self, uop: UOp) -> bool:

@@ -136,7 +136,11 @@ def _python_value(value: Any) -> str:
     if isinstance(value, DType):
         return repr(value)
     if isinstance(value, float):
-        return f"float({str(value)!r})" if value != value or value in (float("inf"), -float("inf")) else repr(value)
+        return (
+            f"float({str(value)!r})"
+            if value != value or value in (float("inf"), -float("inf"))
+            else repr(value)
+        )
     return repr(value)
 
 

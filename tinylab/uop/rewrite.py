@@ -309,4 +309,6 @@ def substitute(
     pm = pm_substitute if extra_pm is None else extra_pm + pm_substitute
     if name is None and extra_pm is None and not walk:
         return RewriteContext(None, pm, dvars, enter_calls).unified_rewrite(root)
-    return graph_rewrite(root, pm, dvars, True, name or "substitute", walk=walk, enter_calls=enter_calls)
+    return graph_rewrite(
+        root, pm, dvars, True, name or "substitute", walk=walk, enter_calls=enter_calls
+    )

@@ -95,6 +95,7 @@ spec_tensor = spec_shared + spec_movement + PatternMatcher([
     _row("marks", "one source", (Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH),
          lambda x: len(x.src) == 1),
     _row("calls", "a body, then arguments", (Ops.CALL, Ops.FUNCTION, Ops.TUPLE, Ops.GETTUPLE), _yes),
+    _row("iota", "a value over its own loop, never stored", Ops.STAGE, lambda x: x.arg.removable),
     _row("several", "devices", (Ops.MSELECT, Ops.MSTACK, Ops.UNSHARD, Ops.ALLREDUCE), _yes),
     _row("custom", "a host action", Ops.CUSTOM_FUNCTION, _yes),
     _row("index", "an array and places", Ops.INDEX, _yes),

@@ -1,0 +1,57 @@
+"""tinylab: a tensor program as an open machine. Public names, loaded on first use, and no more."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tinylab.device import Device as Device
+    from tinylab.dtype import dtypes as dtypes
+    from tinylab.helpers.context import Context as Context, getenv as getenv
+    from tinylab.helpers.measure import GlobalCounters as GlobalCounters
+    from tinylab.tensor import Tensor as Tensor
+    from tinylab.trace.record import record as record
+    from tinylab.uop.ops import UOp as UOp, Variable as Variable
+
+__version__ = "0.1.0"
+
+# Where each public name lives.
+_HOME = {
+    "Context": "tinylab.helpers.context",
+    "Device": "tinylab.device",
+    "GlobalCounters": "tinylab.helpers.measure",
+    "Tensor": "tinylab.tensor",
+    "UOp": "tinylab.uop.ops",
+    "Variable": "tinylab.uop.ops",
+    "dtypes": "tinylab.dtype",
+    "getenv": "tinylab.helpers.context",
+    "record": "tinylab.trace.record",
+}
+_MODULES = ("nn",)
+
+__all__ = [*_HOME, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"tinylab.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'tinylab' has no attribute {name!r}")
+    found = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext tinylab` calls: the magics, loaded by name so that nothing else needs them."""
+    importlib.import_module("tinylab_widgets.magics").load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What `%unload_ext tinylab` calls."""
+    importlib.import_module("tinylab_widgets.magics").unload_ipython_extension(shell)
