@@ -18,7 +18,7 @@ from tinylab.codegen.opt.strides import sum_terms
 from tinylab.codegen.range_tools import rebuild_with
 from tinylab.dtype import AddrSpace
 from tinylab.opcodes import Ops
-from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, broadcast_shape
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 
 class LaneSum(NamedTuple):
@@ -138,48 +138,74 @@ def _is_split(idx: UOp) -> bool:
 
 def _is_row(place: UOp) -> bool:
     """Whether an index is one row that no window covers."""
-    if len(place.shape) != 1:
+    if len(place.shape) != 1 or place.get_idx() is not place:
         return False
     found = lane_sum(place)
     return found is None or found.strides.get(-1, 0) not in (0, 1)
 
 
+def _parts(ld: UOp, idx: UOp, at: int) -> tuple[UOp, UOp | None]:
+    """(index, gate) of an access whose index may be masked."""
+    place = idx.src[1]
+    gate = ld.src[at] if len(ld.src) > at else None
+    if place.get_idx() is not place:
+        valid = place.get_valid()
+        gate = valid if gate is None else gate & valid
+    return place.get_idx(), gate
+
+
 def coalesce_load(ld: UOp, idx: UOp) -> UOp | None:
     """A shaped load as rows."""
-    if len(idx.src) != 2 or not (_is_split(idx) or _gate_is_wider(ld.src[2:], idx)):
+    if len(idx.src) != 2 or not _is_split(idx):
         return None
-    gate = ld.src[2] if len(ld.src) == 3 else None
-    shape = broadcast_shape(idx.src[1].shape, gate.shape if gate is not None else ())
-    rows = Rows(shape)
-    addresses = _addresses(idx.src[0], idx.src[1], rows)
+    place, gate = _parts(ld, idx, 2)
+    rows = Rows(idx.src[1].shape)
+    addresses = _addresses(idx.src[0], place, rows)
     if gate is None:
-        return rows.join([a.load() for a in addresses])
+        return rows.join([_full(a.load(), rows.width) for a in addresses])
+    other = ld.src[1] if len(ld.src) > 1 else UOp.const(0, ld.dtype)
     gates = rows.split(gate)
-    return rows.join([_gated_load(a, ld, g) for a, g in zip(addresses, gates, strict=True)])
+    loads = [_gated_load(a, other, g) for a, g in zip(addresses, gates, strict=True)]
+    return rows.join([_full(x, rows.width) for x in loads])
 
 
-def _gated_load(address: UOp, ld: UOp, gate: UOp) -> UOp:
+def _gated_load(address: UOp, other: UOp, gate: UOp) -> UOp:
+    if gate.op is Ops.CONST:
+        return address.load() if gate.arg else broadcast_lanes(other, address.shape)
     if gate.shape and not address.shape:
         # One address, but not in all lanes: lane by lane.
         place = broadcast_lanes(address.src[1], gate.shape)
         address = address.src[0].index(place)
-    return address.load(ld.src[1], gate)
+    return address.load(other, gate)
 
 
-def _gate_is_wider(gate: tuple[UOp, ...], idx: UOp) -> bool:
-    return bool(gate) and bool(gate[0].shape) and not idx.src[1].shape
+def _full(x: UOp, width: int) -> UOp:
+    """A row in all of its lanes: rows of one value are of one shape."""
+    return broadcast_lanes(x, (width,)) if width > 1 else x
 
 
 def coalesce_store(st: UOp, idx: UOp) -> UOp | None:
     """A shaped store as one store for each row."""
     if len(idx.src) != 2 or not _is_split(idx):
         return None
+    place, gate = _parts(st, idx, 2)
     rows = Rows(idx.src[1].shape)
-    addresses = _addresses(idx.src[0], idx.src[1], rows)
+    addresses = _addresses(idx.src[0], place, rows)
     values = _value_rows(st.src[1], rows)
-    gates = rows.split(st.src[2]) if len(st.src) == 3 else [None] * len(addresses)
-    stores = [a.store(v, g) for a, v, g in zip(addresses, values, gates, strict=True)]
-    return UOp.group(*stores)
+    gates = rows.split(gate) if gate is not None else [None] * len(addresses)
+    stores = [
+        a.store(v, g)
+        for a, v, g in zip(addresses, values, gates, strict=True)
+        if g is None or g.op is not Ops.CONST or g.arg
+    ]
+    return UOp.group(*(_plain(s) for s in stores)) if stores else UOp(Ops.NOOP)
+
+
+def _plain(store: UOp) -> UOp:
+    """A store whose gate is always open has none."""
+    if len(store.src) == 3 and store.src[2].op is Ops.CONST:
+        return store.src[0].store(store.src[1])
+    return store
 
 
 def _value_rows(x: UOp, rows: Rows) -> list[UOp]:
