@@ -216,11 +216,10 @@ def nearest(value: float | int | Fraction, dtype: DType) -> float:
         return 0.0
     exponent_bits, mantissa = _LAYOUT[dtype]
     bias = (1 << (exponent_bits - 1)) - 1
-    size, e = abs(exact), 0
-    while size >= 2:
-        size, e = size / 2, e + 1
-    while size < 1:
-        size, e = size * 2, e - 1
+    size = abs(exact)
+    e = size.numerator.bit_length() - size.denominator.bit_length()
+    if size < Fraction(2) ** e:
+        e -= 1
     unit = Fraction(2) ** (max(e, 1 - bias) - mantissa)
     steps = abs(exact) / unit
     whole = steps.numerator // steps.denominator
@@ -228,9 +227,9 @@ def nearest(value: float | int | Fraction, dtype: DType) -> float:
     if rest > Fraction(1, 2) or (rest == Fraction(1, 2) and whole % 2):
         whole += 1
     found = whole * unit
-    if found >= Fraction(2) ** (bias + 1):
-        return math.copysign(math.inf, exact)
-    return math.copysign(float(found), exact)
+    if found >= 2 ** (bias + 1):
+        return math.inf if exact > 0 else -math.inf
+    return float(found) if exact > 0 else -float(found)
 
 
 def wrap(value: int, dtype: DType) -> int:

@@ -122,6 +122,10 @@ class Code:
             raise CompileError(f"{operand} is a place in memory, not a value")
         return found
 
+    def _one(self, s: Symbol) -> str:
+        """Code for a value of one lane, whatever its shape."""
+        return f"{s.code}[0]" if s.shape else s.code
+
     def _stretched(self, s: Symbol, shape: tuple[int, ...]) -> str:
         """Code for the flat list of a shaped value, broadcast."""
         if s.shape == shape:
@@ -207,6 +211,8 @@ class Code:
             operands = [*operands, str(operand_type.bits)]
             function = self._keep(_shl if x.op == "SHL" else _shr)
             text = f"{function}({', '.join(operands)})"
+        elif x.op == "TRUNC" and x.dtype.kind != "float":
+            return operands[0]
         elif x.op in _INLINE:
             text = _INLINE[x.op].format(*operands)
         else:
@@ -257,7 +263,9 @@ class Code:
         first = self._symbol(x.arguments[0])
         if not first.buffer:
             order = _moved(x, first.shape)
-            if x.shape:
+            if not first.shape:
+                self._let(x, f"[{first.code}] * {len(order)}" if x.shape else first.code)
+            elif x.shape:
                 self._let(x, f"[{first.code}[i] for i in {self._keep(order)}]")
             else:
                 self._let(x, f"{first.code}[{order[0]}]")
@@ -383,10 +391,10 @@ class Code:
             self._emit(self._check("load", memory, at))
             self._emit(f"v_{x.name} = {read.format(at)}")
             return
-        self._emit(f"if {rest[1].code}:")
+        self._emit(f"if {self._one(rest[1])}:")
         self._emit("    " + self._check("load", memory, at))
         self._emit(f"    v_{x.name} = {read.format(at)}")
-        self._emit(f"else: v_{x.name} = {rest[0].code}")
+        self._emit(f"else: v_{x.name} = {self._one(rest[0])}")
 
     def _list(self, s: Symbol, shape: tuple[int, ...]) -> str:
         """Code for the lanes of a value stretched to a shape, scalars repeated."""
@@ -409,9 +417,9 @@ class Code:
         if not place.shape:
             guard = "    " if gate is not None else ""
             if gate is not None:
-                self._emit(f"if {gate.code}:")
+                self._emit(f"if {self._one(gate)}:")
             self._emit(guard + self._check("store", memory, at))
-            self._emit(f"{guard}{memory.name}[{at}] = {write.format(value.code)}")
+            self._emit(f"{guard}{memory.name}[{at}] = {write.format(self._one(value))}")
             return
         gates = "" if gate is None else self._list(gate, place.shape)
         values = self._list(value, place.shape)
