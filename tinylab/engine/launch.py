@@ -15,6 +15,7 @@ from tinylab.helpers.text import ansipad, colored, size_to_str, time_to_str
 from tinylab.opcodes import Ops
 from tinylab.schedule import Schedule
 from tinylab.trace import events
+from tinylab.trace.record import wants
 from tinylab.uop.ops import UOp
 
 
@@ -90,8 +91,9 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         device=device,
         buffers=_buffer_facts(call) if events.listening() else [],
     ) as span:
-        program = lower_kernel(ast, device, fresh=fresh)
-        span.data["program"] = program
+        again = fresh and wants(("kernel", ast, device))
+        program = lower_kernel(ast, device, fresh=again)
+        span.data.update(program=program, cached=not again)
     info = program.arg
     if DEBUG >= 3 and program.src[0].arg.applied_opts:
         print(f"{info.function_name:<25} opts: {program.src[0].arg.applied_opts}")
@@ -135,10 +137,10 @@ def run_step(step: Step, buffers: list[Buffer]) -> None:
     GlobalCounters.global_ops += step.ops
     GlobalCounters.global_mem += step.mem
     if watched:
-        _report(step, start, elapsed or 0.0)
+        _report(step, buffers, start, elapsed or 0.0)
 
 
-def _report(step: Step, start_ns: int, seconds: float) -> None:
+def _report(step: Step, buffers: list[Buffer], start_ns: int, seconds: float) -> None:
     GlobalCounters.time_sum_s += seconds
     kind = "copy" if step.program is None else "run"
     events.point(
@@ -146,6 +148,7 @@ def _report(step: Step, start_ns: int, seconds: float) -> None:
         step.name,
         device=step.device,
         kernel=step.kernel,
+        buffers=buffers,
         start_ns=start_ns,
         end_ns=start_ns + round(seconds * 1e9),
         ops=step.ops,

@@ -102,8 +102,10 @@ def _run(sink: UOp, device: str) -> list[UOp]:
     start_ns = time.perf_counter_ns()
     if SPEC:
         type_verify(sink, spec_tensor)
-    body, inputs = callify(sink)
-    plan, hit = _plan(Callified(body, inputs), device)
+    with events.quietly():  # told in `_plan`, and only where the rest of the way is told too
+        called = callify(sink)
+    inputs = called.inputs
+    plan, hit = _plan(called, device, sink)
     if DEBUG >= 1:
         _report(plan, start_ns, hit)
     own = plan.run(inputs)
@@ -138,7 +140,7 @@ def _moved_to(view: UOp, places: dict[UOp, UOp]) -> UOp:
     return found
 
 
-def _plan(called: Callified, device: str) -> tuple[Plan, bool]:
+def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     """The compiled schedule of a body, and whether it was known.
 
     Whoever listens for the first time hears the whole of it: then it is made again.
@@ -150,6 +152,8 @@ def _plan(called: Callified, device: str) -> tuple[Plan, bool]:
     if plan is not None:
         _plans.move_to_end(key)
         return plan, True
+    if fresh:
+        callify(sink)
     with events.span("schedule", "schedule"):
         schedule = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
     plan = _plans[key] = plan_schedule(schedule, fresh)
