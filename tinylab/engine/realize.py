@@ -16,6 +16,7 @@ from tinylab.schedule import Callified, callify, create_schedule
 from tinylab.schedule.keep_old_values import storage_of
 from tinylab.trace import events
 from tinylab.trace.record import wants
+from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, spec_tensor, type_verify
 
 LiveUops = Callable[[], Iterable[UOp]]
@@ -23,6 +24,7 @@ _Key = tuple[UOp, str, int, int, str]
 _MOST_PLANS = 2048
 _plans: OrderedDict[_Key, Plan] = OrderedDict()
 
+_PENDING = "what it reads is about to be overwritten, and somebody still holds it"
 # Movement through which a stored value is looked at without being computed again.
 _VIEWS = (Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND, Ops.FLIP, Ops.SHRINK)
 
@@ -83,17 +85,19 @@ def realize_uops(
     if not targets:
         return {}
     writes = _writes_below(UOp.sink(*targets))
-    if writes and live is not None:
-        targets += _pending_readers(writes, live(), {*targets, *uops})
     roots = [t if t.op is Ops.AFTER else t.contiguous() for t in targets]
+    if writes and live is not None:
+        pending = _pending_readers(writes, live(), {*targets, *uops})
+        targets += pending
+        roots += [make(Ops.CONTIGUOUS, t.dtype, (t,), _PENDING) for t in pending]
     # States of buffers that the run passes through are over afterwards, asked for or not.
-    roots += [w for w in writes if w not in targets]
+    more = [w for w in writes if w not in targets]
+    targets, roots = targets + more, roots + more
     place = Device.canonicalize(device)
     with events.span("realize", "realize", count=len(roots)):
         views = _run(UOp.sink(*roots), place)
-    becomes = dict(zip([*targets, *(w for w in writes if w not in targets)], views, strict=True))
-    for target, root in zip(targets, roots, strict=False):
-        becomes[root] = becomes[target]
+    becomes = dict(zip(targets, views, strict=True))
+    becomes.update(zip(roots, views, strict=True))
     return becomes
 
 

@@ -49,13 +49,6 @@ def reduce_of_expand(x: UOp, r: UOp) -> UOp | None:
     return None
 
 
-def reduce_of_reduce(x: UOp, r: UOp) -> UOp | None:
-    """A reduction right over one with the same operation."""
-    if x.arg.op is not r.arg.op:
-        return None
-    return r.replace(src=x.src, arg=ReduceArg(r.arg.op, r.arg.count + x.arg.count))
-
-
 def movement_of_const(x: UOp) -> UOp | None:
     """A constant looks the same from everywhere; a PAD of it does not."""
     base = x.src[0]
@@ -82,6 +75,11 @@ def copy_of_const(x: UOp) -> UOp | None:
     return x.src[0] if x.src[0].device is None else None
 
 
+def contiguous_of_whole(c: UOp, x: UOp) -> UOp | None:
+    """A whole buffer is stored already; an argument says that a copy is wanted all the same."""
+    return x if c.arg is None and x.has_buffer_identity(after_ok=True) else None
+
+
 _EXPANDED_CONST = UPat(Ops.EXPAND, src=(UPat.cvar("c"), UPat()))
 
 # fmt: off
@@ -89,6 +87,8 @@ pm_early_cleanup = PatternMatcher([
     Rule("mark_vanishes", "detach(x) -> x", UPat(_MARKS, src=(UPat(name="x"),)), lambda x: x),
     Rule("contiguous_twice", "contiguous(contiguous(x)) -> contiguous(x)",
          UPat(Ops.CONTIGUOUS, src=(UPat(Ops.CONTIGUOUS, name="x"),)), lambda x: x),
+    Rule("contiguous_of_whole", "contiguous(buffer) -> buffer",
+         UPat(Ops.CONTIGUOUS, src=(UPat(name="x"),), name="c"), contiguous_of_whole),
     Rule("empty_is_const", "a value of size 0 -> a constant",
          UPat(GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.CONTIGUOUS}, name="x"),
          empty_is_const),
@@ -96,8 +96,6 @@ pm_early_cleanup = PatternMatcher([
          reduce_of_nothing),
     Rule("reduce_of_expand", "sum(expand(x, n)) -> x*n, max(expand(x)) -> x",
          UPat(Ops.REDUCE, src=(UPat(Ops.EXPAND, name="x"),), name="r"), reduce_of_expand),
-    Rule("reduce_of_reduce", "sum(sum(x)) -> sum(x) over both",
-         UPat(Ops.REDUCE, src=(UPat(Ops.REDUCE, name="x"),), name="r"), reduce_of_reduce),
     Rule("pad_of_zero", "pad(0) -> 0", UPat(Ops.PAD, name="x", src=(_EXPANDED_CONST, UPat(), UPat())),
          pad_of_zero),
     Rule("movement_of_const", "move(c) -> c", UPat(GroupOp.Movement, name="x"), movement_of_const),

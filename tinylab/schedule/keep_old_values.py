@@ -52,7 +52,39 @@ def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
             here_old &= ~bit_of[x]
         late[x] = here_late
         old[x] = here_old | replaced.get(x, 0)
+    for n in _undecided([(old[w], late[w]) for w in writes], clash):
+        clash |= 1 << n
     return {v for v, bits in replaced.items() if bits & clash}
+
+
+def _undecided(masks: list[tuple[int, int]], clash: int) -> list[int]:
+    """Writes whose old content must be copied because no order of the writes is right.
+
+    A write comes before those that replace what it reads (`old`), and after those it builds on
+    (`late`). What is copied anyway (`clash`) binds nobody.
+    """
+    own = [1 << n for n in range(len(masks))]
+    old = [o & ~clash & ~own[n] for n, (o, _) in enumerate(masks)]
+    before = [late & ~own[n] for n, (_, late) in enumerate(masks)]
+    for n, bits in enumerate(old):
+        for m in range(len(masks)):
+            if bits >> m & 1:
+                before[m] |= own[n]
+    waiting = set(range(len(masks)))
+    copied = []
+    while waiting:
+        ready = {n for n in waiting if not before[n]}
+        if not ready:
+            # Free the first write that only waits for readers of what it replaces.
+            n = min(waiting, key=lambda n: (masks[n][1] & before[n] != 0, n))
+            copied.append(n)
+            before[n] = 0
+            ready = {n}
+        waiting -= ready
+        gone = sum(own[n] for n in ready)
+        for n in waiting:
+            before[n] &= ~gone
+    return copied
 
 
 def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:

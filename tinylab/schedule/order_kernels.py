@@ -11,40 +11,51 @@ from typing import Any
 
 from tinylab.dtype import dtypes
 from tinylab.errors import ScheduleError
-from tinylab.opcodes import Ops
-from tinylab.schedule.keep_old_values import storage_of
+from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.split_kernels import plain
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
 
 
+_THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST}
+
+
 def _calls_below(x: UOp) -> list[UOp]:
     """The calls that must have run before this state of a buffer exists."""
     found = []
-    while x.op in (Ops.AFTER, Ops.RESHAPE):
+    while x.op in _THROUGH:
         if x.op is Ops.AFTER:
             found += [s for s in x.src[1:] if s.op is Ops.CALL]
         x = x.src[0]
     return found
 
 
+# A buffer, and the calls that have written to it so far.
+_State = tuple[UOp, frozenset[UOp]]
+
+
+def _state(x: UOp) -> _State:
+    """Which content of a buffer a view shows; the same whatever view it is seen through."""
+    return plain(x), frozenset(_calls_below(x))
+
+
 def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
     """For each call the calls that must come first."""
     calls = [x for x in order if x.op is Ops.CALL]
     first: dict[UOp, dict[UOp, None]] = {c: {} for c in calls}
-    readers: dict[UOp, list[UOp]] = {}
+    readers: dict[_State, list[UOp]] = {}
     for call in calls:
         for argument in call.src[1:]:
             first[call].update(dict.fromkeys(_calls_below(argument)))
-            readers.setdefault(storage_of(argument), []).append(call)
+            readers.setdefault(_state(argument), []).append(call)
     for state in order:
         if state.op is not Ops.AFTER:
             continue
-        replaced = storage_of(state.src[0])
+        replaced = _state(state.src[0])
         for write in state.src[1:]:
             if write.op is not Ops.CALL:
                 continue
-            first[write].update(dict.fromkeys(_calls_below(replaced)))
+            first[write].update(dict.fromkeys(replaced[1]))
             for reader in readers.get(replaced, ()):
                 if reader is not write:
                     first[write][reader] = None

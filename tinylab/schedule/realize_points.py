@@ -9,6 +9,7 @@ reason; loops are given to it by the next pass.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tinylab.opcodes import AxisType, GroupOp, Ops
@@ -55,10 +56,22 @@ def _is_storage(x: UOp) -> bool:
     return x.op in (Ops.BUFFER, Ops.PARAM, Ops.CONST, Ops.AFTER, Ops.STAGE, Ops.MSELECT)
 
 
-class RealizePoints:
-    """The analysis of one graph."""
+def _repeats(x: UOp, s: UOp) -> bool:
+    """Whether x reads elements of its source s more than once by broadcasting."""
+    if x.op is Ops.EXPAND:
+        return True
+    return x.op in GroupOp.Elementwise and s.shape != x.shape
 
-    def __init__(self, sink: UOp) -> None:
+
+class RealizePoints:
+    """The analysis of one graph.
+
+    known: what an earlier analysis found worth storing. It tells what a value really costs from
+    the nearest stored values on, which a walk from the outputs cannot know in advance.
+    """
+
+    def __init__(self, sink: UOp, known: Collection[UOp] = ()) -> None:
+        self.known = known
         self.order = list(sink.toposort(enter_calls=False))
         self.numbers = itertools.count()
         self.reasons: dict[UOp, str] = {}
@@ -84,12 +97,13 @@ class RealizePoints:
         if _is_storage(x):
             return _Static(0, False)
         below = [
-            self.static[s]
+            found
             for s in x.src
-            if s in self.static and s not in self.reasons and s._shape is not None
+            if s in self.static and s._shape is not None
+            if s not in self.reasons and s not in self.known
+            # What holds a reduction and is repeated will be stored underneath.
+            if not ((found := self.static[s]).has_reduce and _repeats(x, s))
         ]
-        if x.op is Ops.EXPAND and any(b.has_reduce for b in below):
-            return _Static(0, False)  # what is repeated will be stored underneath
         cost = sum(b.cost for b in below)
         if x.op in GroupOp.Elementwise:
             cost += _WEIGHT.get(x.op, 1)
@@ -297,4 +311,6 @@ pm_realize_points = PatternMatcher(
 def reasons_to_store(sink: UOp, device: str | None) -> StoreContext:
     """The values to store, each with the reason."""
     points = RealizePoints(sink)
+    if any(x.op in GroupOp.Elementwise for x in points.reasons):
+        points = RealizePoints(sink, known=points.reasons)
     return StoreContext({**points.reasons, **overlapping_writes(points)}, device)

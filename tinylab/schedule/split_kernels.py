@@ -6,7 +6,7 @@ kernels are equal nodes and are compiled once.
 
 from __future__ import annotations
 
-from tinylab.opcodes import Ops
+from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, RangeArg
 from tinylab.uop.intern import make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, rebuild
@@ -15,8 +15,8 @@ _STORAGE = (Ops.AFTER, Ops.BUFFER, Ops.PARAM)
 
 
 def plain(x: UOp) -> UOp:
-    """The buffer below AFTERs and reshapes."""
-    while x.op in (Ops.AFTER, Ops.RESHAPE):
+    """The buffer below AFTERs and views."""
+    while x.op is Ops.AFTER or x.op in GroupOp.Movement:
         x = x.src[0]
     return x
 

@@ -1,0 +1,96 @@
+"""What is stored, and the reason that is given for it."""
+
+from __future__ import annotations
+
+from tests.schedule.graphs import check, reasons, tensor
+from tinylab.opcodes import Ops
+from tinylab.uop.ops import UOp
+
+
+def total(x: UOp, *axes: int) -> UOp:
+    return x._rop(Ops.ADD, axes)
+
+
+def test_an_elementwise_chain_is_one_kernel():
+    x = tensor(4, 5)
+    assert len(check((x * 2 + 1) * x).linear.src) == 1
+
+
+def test_a_matmul_is_one_kernel():
+    a, b = tensor(4, 6), tensor(6, 5)
+    assert len(check(a @ b).linear.src) == 1
+
+
+def test_a_convolution_with_padding_is_one_kernel():
+    x, w = tensor(2, 3, 6, 6), tensor(4, 3, 3, 3)
+    assert len(check(x.conv2d(w, padding=1)).linear.src) == 1
+
+
+def test_softmax_is_three_kernels_and_computes_exp_twice():
+    found = check(tensor(6, 8).softmax(axis=1))
+    assert len(found.linear.src) == 3
+    exps = [sum(u.op is Ops.EXP2 for u in call.src[0].toposort()) for call in found.linear.src]
+    assert exps == [0, 1, 1]
+
+
+def test_softmax_of_a_matmul_stores_the_product_once():
+    found = check((tensor(6, 4) @ tensor(4, 8)).softmax(axis=1))
+    assert len(found.linear.src) == 4
+    assert "consumers index it differently" in reasons(found)[0]
+
+
+def test_a_reduction_that_is_repeated_is_stored():
+    x = tensor(4, 8)
+    found = check(x - x.mean(axis=1, keepdim=True))
+    assert reasons(found)[0] == "a reduction that would be computed 8 times"
+
+
+def test_a_reduction_that_is_not_repeated_is_fused():
+    x = tensor(4, 8)
+    assert len(check(total(x, 1) * 2 + 1).linear.src) == 1
+
+
+def test_sums_of_sums_are_one_kernel():
+    assert len(check(total(total(tensor(3, 4, 5), 2), 0)).linear.src) == 1
+
+
+def test_a_sum_over_a_maximum_is_two_kernels():
+    x = tensor(3, 4, 5)
+    found = check(total(x._rop(Ops.MAX, (2,)), 0))
+    assert reasons(found)[0] == "a reduction inside another reduction"
+
+
+def test_cheap_values_read_in_two_ways_are_computed_twice():
+    x = tensor(6, 6)
+    y = x + 1
+    assert len(check(y + y._permute((1, 0))).linear.src) == 1
+
+
+def test_dear_values_read_in_two_ways_are_stored():
+    x = tensor(6, 6)
+    y = x.sin().sin()
+    found = check(y + y._permute((1, 0)))
+    assert len(found.linear.src) == 2
+    assert "its 2 consumers index it differently" in reasons(found)[0]
+
+
+def test_an_activation_is_stored_before_a_matmul_reads_it_for_every_column():
+    found = check((tensor(32, 64) * 2).relu() @ tensor(64, 64))
+    assert len(found.linear.src) == 2
+    assert reasons(found)[0].startswith("would be computed 64 times")
+
+
+def test_a_small_matmul_computes_the_activation_itself():
+    assert len(check(tensor(4, 6).relu() @ tensor(6, 5)).linear.src) == 1
+
+
+def test_contiguous_is_a_kernel_of_its_own():
+    x = tensor(4, 4)
+    assert len(check((x + 1).contiguous() * 2).linear.src) == 2
+
+
+def test_a_value_with_two_outputs_is_shared_or_recomputed_but_right():
+    x, w = tensor(5, 4), tensor(4, 3)
+    y = x @ w
+    found = check(y.relu(), y.sum(axis=0))
+    assert len(found.linear.src) == 3
