@@ -23,6 +23,13 @@ class HeadFacts(NamedTuple):
     kind: str
 
 
+class StoredArg(NamedTuple):
+    """The argument of a head that was read from a file: only its words are left."""
+
+    text: str
+    label: str
+
+
 class RuleFacts(NamedTuple):
     """A row of a rule table: its name, its law, the text of its result, and where it stands."""
 
@@ -51,11 +58,12 @@ _KINDS: tuple[tuple[str, set[Ops] | frozenset[Ops]], ...] = (
 KIND_OF = {op: kind for kind, ops in _KINDS for op in ops}
 
 
-def head_facts(head: Head | HeadFacts) -> HeadFacts:
+def head_facts(head: Head) -> HeadFacts:
     """A head in words; one that was read from a file is in words already."""
-    if isinstance(head, HeadFacts):
-        return head
-    op = head.op
+    op, kind = head.op, KIND_OF.get(head.op, "other")
+    if isinstance(head.arg, StoredArg):
+        text, label = head.arg
+        return HeadFacts(op.name, head.dtype, text, head.tag or "", label, kind)
     arg = _arg_text(op, head.arg)
     return HeadFacts(
         op=op.name,
@@ -63,7 +71,7 @@ def head_facts(head: Head | HeadFacts) -> HeadFacts:
         arg=arg,
         tag="" if head.tag is None else _short(repr(head.tag)),
         label=_label(op, head.arg, arg),
-        kind=KIND_OF.get(op, "other"),
+        kind=kind,
     )
 
 
@@ -132,7 +140,6 @@ def rule_facts(rule: Any) -> RuleFacts:
     if isinstance(rule, RuleFacts):
         return rule
     function = inspect.unwrap(rule.result) if callable(rule.result) else rule.result
-    code = getattr(function, "__code__", None)
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError, IndentationError, SyntaxError):
@@ -141,6 +148,6 @@ def rule_facts(rule: Any) -> RuleFacts:
         name=str(rule.name or getattr(function, "__name__", "")),
         law=str(rule.law or ""),
         source=inspect.cleandoc(source) if source else "",
-        file=code.co_filename if code else "",
-        line=code.co_firstlineno if code else 0,
+        file=rule.place[0],
+        line=rule.place[1],
     )

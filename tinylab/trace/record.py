@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-import zlib
+import weakref
 from array import array
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
@@ -22,11 +22,15 @@ from typing import Any, NamedTuple
 from tinylab.trace import events
 from tinylab.trace.events import Event
 from tinylab.trace.nodes import MEMO_LIMIT, NodeTable
+from tinylab.trace.packing import pack, unpack
 from tinylab.uop import rewrite
 from tinylab.uop.ops import Rule, UOp
 
 EVENT_LIMIT = 100_000
-_PLAIN_BLOCK = 512  # bytes; smaller blocks are not worth compressing
+
+
+# Where a node was made: frames of the user's code, innermost first, and the tensor method.
+Site = tuple[tuple[Any, ...], str]
 
 
 @dataclass(frozen=True)
@@ -82,11 +86,8 @@ class PassRecord:
 
     def columns(self) -> tuple[list[int], list[int], list[int], list[int]]:
         """Rules, nodes before, nodes after, times in ns: one list each."""
-        raw = self.block if len(self.block) == 16 * self.count else zlib.decompress(self.block)
-        values = array("I")
-        values.frombytes(raw)
-        n, flat = self.count, values.tolist()
-        return flat[:n], flat[n : 2 * n], flat[2 * n : 3 * n], flat[3 * n :]
+        n, flat = self.count, unpack(self.block).tolist() if self.count else []
+        return flat[:n], flat[n : 2 * n], flat[2 * n : 3 * n], flat[3 * n : 4 * n]
 
 
 class Matches(list[tuple[Rule, UOp, UOp, int]]):
@@ -116,6 +117,7 @@ class KernelRecord:
     cached: bool = False
     error: str | None = None
     runs_ns: array[int] = field(default_factory=lambda: array("Q"))
+    captured: list[weakref.ref[Any]] = field(default_factory=list)  # buffers of the last run
     detail: dict[str, Any] | None = None  # what a file kept of source, assembly and opts
 
     @property
@@ -131,23 +133,26 @@ class Record:
         self.name = name
         self.cell = cell
         self.nodes = NodeTable()
-        self.rules: list[Rule | dict[str, Any]] = []
+        self.rules: list[Any] = []  # Rules; `facts.RuleFacts` in a record from a file
         self.passes: list[PassRecord] = []
         self.kernels: list[KernelRecord] = []
         self.events: list[Event] = []
         self.events_dropped = 0
-        self.notes: dict[int, list[tuple[tuple[Any, ...], str]]] = {}
+        self.notes: dict[int, list[Site]] = {}
         self.error: BaseException | dict[str, Any] | None = None
         self.device = ""
         self.created = time.time()
         self.start_ns = self.end_ns = 0
-        self.extra: dict[str, Any] = {}  # answers kept beside the record: histories, pages
+        self.desk: Any = None  # what answers questions about the record, once one was asked
         self._lock = threading.RLock()
         self._rule_index: dict[int, int] = {}
         self._met: set[Hashable] = set()
         self._open: dict[int, list[Matches]] = {}
         self._kernel_of: dict[int, KernelRecord] = {}
         self._failures: list[tuple[int, BaseException]] = []
+        # Nodes that were made and not yet seen in a pass. Most never are: a loop makes its graph
+        # anew each time, and a node must not live (with its memory) because someone looks on.
+        self._noted: weakref.WeakKeyDictionary[UOp, list[Site]] = weakref.WeakKeyDictionary()
 
     # *** starting and stopping
 
@@ -188,6 +193,18 @@ class Record:
         if isinstance(self.error, dict) and self.error.get("pass_id") is not None:
             return self.passes[self.error["pass_id"]]
         return None
+
+    def error_facts(self) -> dict[str, Any] | None:
+        """What ended the cell in plain data: type, message, and the pass and match it arose in."""
+        if self.error is None or isinstance(self.error, dict):
+            return self.error
+        failed = self.failed_pass
+        return {
+            "type": type(self.error).__name__,
+            "message": str(self.error),
+            "pass_id": failed.id if failed else None,
+            "match": failed.count if failed else None,
+        }
 
     def wants(self, key: Hashable) -> bool:
         """True the first time that this record meets a cache key: then lower again."""
@@ -231,6 +248,8 @@ class Record:
             )
             self.passes.append(begun)
             matches.begun = begun
+            if not stack and kernel is None:
+                self._take_notes()
             stack.append(matches)
         begun.start_ns = events.now_ns()
         return matches
@@ -275,9 +294,7 @@ class Record:
         columns.extend([add(m[1]) for m in matches])
         columns.extend([add(m[2]) for m in matches])
         columns.extend([min(m[3], 0xFFFFFFFF) for m in matches])
-        raw = columns.tobytes()
-        packed = zlib.compress(raw, 1) if len(raw) > _PLAIN_BLOCK else raw
-        ended.block = packed if len(packed) < len(raw) else raw
+        ended.block = pack(columns) if matches else b""
 
     def _rule_id(self, rule: Rule) -> int:
         found = self._rule_index.get(id(rule))
@@ -329,6 +346,8 @@ class Record:
         data = kernel.data
         kernel.start_ns, kernel.elapsed_ns = event.start_ns, event.elapsed_ns
         kernel.ast, kernel.program = data.get("ast"), data.get("program")
+        if kernel.program is not None:
+            kernel.name = str(kernel.program.arg.name)
         kernel.cached = bool(data.get("cached"))
         kernel.device = str(data.get("device") or "")
         if kernel.ast is not None:
@@ -339,24 +358,36 @@ class Record:
             kernel.error = f"{type(event.error).__name__}: {event.error}"
 
     def _add_run(self, event: Event) -> None:
+        buffers = event.data.pop("buffers", ())
         number = event.data.get("kernel")
         if not isinstance(number, int) or not 0 <= number < len(self.kernels):
             return
         start, end = event.data.get("start_ns"), event.data.get("end_ns")
         if start is None or end is None:
             start, end = event.start_ns, event.end_ns
-        runs = self.kernels[number].runs_ns
-        if len(runs) < EVENT_LIMIT:
-            runs.append(max(0, end - start))
+        kernel = self.kernels[number]
+        if len(kernel.runs_ns) < EVENT_LIMIT:
+            kernel.runs_ns.append(max(0, end - start))
+        kernel.captured = [weakref.ref(b) for b in buffers]
 
     # *** provenance
 
     def note(self, uop: UOp, frames: tuple[Any, ...], method: str) -> None:
         """A tensor node was made by a method, from these lines of the user's code."""
+        site = (frames, method)
         with self._lock:
-            known = self.notes.setdefault(self.nodes.add(uop), [])
-            if (frames, method) not in known:
-                known.append((frames, method))
+            sites = self._noted.setdefault(uop, [])
+            if site not in sites:
+                sites.append(site)
+
+    def _take_notes(self) -> None:
+        """Keep what was noted of nodes that passes have met."""
+        for uop, sites in list(self._noted.items()):
+            node = self.nodes.known(uop)
+            if node is not None:
+                known = self.notes.setdefault(node, [])
+                known.extend(site for site in sites if site not in known)
+                del self._noted[uop]
 
 
 def _id_of(matches: Matches) -> int | None:

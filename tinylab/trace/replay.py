@@ -51,6 +51,7 @@ class Replay:
         self.shown = shown
         self.rules, self.before, self.after, self.elapsed_ns = shown.columns()
         self._src: dict[int, tuple[int, ...]] = {}
+        self._calls: set[int] = set()  # nodes whose first source the pass does not look into
         self._steps: OrderedDict[int, Graph] = OrderedDict()
         self._heads_like: dict[tuple[object, ...], list[int]] | None = None
         self._descents: list[Descent] | None = None
@@ -77,6 +78,11 @@ class Replay:
         self._steps.move_to_end(k)
         return found
 
+    def root(self, k: int) -> int:
+        """The root of the graph after match k."""
+        found = self._steps.get(k)
+        return found.root if found else self._replace(k)[self.shown.root_before]
+
     def descents(self) -> list[Descent]:
         """What became what in the whole pass; a node comes after those that it is made of."""
         found: list[Descent] = []
@@ -90,6 +96,8 @@ class Replay:
         found = self._src.get(node)
         if found is None:
             found = self._src[node] = tuple(self.nodes.src(node))
+            if not self.shown.enter_calls and self.nodes.head(node).op in CALLS:
+                self._calls.add(node)
         return found
 
     def _replace(self, k: int) -> dict[int, int]:
@@ -101,6 +109,8 @@ class Replay:
         done: dict[int, int] = {}
         opened: dict[int, int] = {}  # node -> what it has become so far
         stack = [self.shown.root_before]
+        # Look-ups are inlined here: this loop runs over the whole graph for every step shown.
+        sources, calls, src_of = self._src, self._calls, self.src
         while stack:
             node = stack[-1]
             if node in done:
@@ -109,12 +119,21 @@ class Replay:
             now = opened.get(node)
             if now is None:
                 now = opened[node] = self._chase(node, becomes) if node in becomes else node
+            src = sources.get(now)
+            if src is None:
+                src = src_of(now)
+            below = src[1:] if now in calls else src
             # A node that is open already stands above: x -> f(x) keeps this inner x.
-            waiting = [s for s in self._below(now) if s not in done and s not in opened]
+            waiting = [s for s in below if s not in done and s not in opened]
             if waiting:
-                stack.extend(reversed(waiting))
+                waiting.reverse()
+                stack += waiting
                 continue
-            rebuilt = self._rebuild(now, done)
+            rebuilt = now
+            for s in below:
+                if done.get(s, s) != s:
+                    rebuilt = self._rebuild(now, src, done)
+                    break
             if rebuilt != now and rebuilt in becomes:
                 opened[node] = self._chase(rebuilt, becomes)
                 continue
@@ -134,11 +153,12 @@ class Replay:
             if self.shown.bottom_up and node in becomes:
                 done[node] = self._replaced(node, becomes)
                 continue
-            waiting = [s for s in self._below(node) if s not in done]
+            src = self.src(node)
+            waiting = [s for s in src[node in self._calls :] if s not in done]
             if waiting:
                 stack.extend(reversed(waiting))
                 continue
-            rebuilt = self._rebuild(node, done)
+            rebuilt = self._rebuild(node, src, done)
             if not self.shown.bottom_up and rebuilt in becomes:
                 rebuilt = self._replaced(rebuilt, becomes)
             done[node] = rebuilt
@@ -159,28 +179,21 @@ class Replay:
             self._descents.append(Descent(node, becomes[node], True))
         return becomes[node]
 
-    def _below(self, node: int) -> tuple[int, ...]:
-        """The sources that the pass looks into."""
-        src = self._src.get(node) or self.src(node)
-        if not self.shown.enter_calls and src and self.nodes.head(node).op in CALLS:
-            return src[1:]
-        return src
-
-    def _rebuild(self, node: int, done: dict[int, int]) -> int:
+    def _rebuild(self, node: int, src: tuple[int, ...], done: dict[int, int]) -> int:
         """The node with its sources replaced; the same id if none was."""
-        src = self._src.get(node) or self.src(node)
-        if not src:
-            return node
         now = tuple([done.get(s, s) for s in src])
-        if len(self._below(node)) < len(src):
+        if node in self._calls:
             now = (src[0], *now[1:])
         if now == src:
             return node
         nodes = self.nodes
-        head = nodes.head_of[node]
-        if any(nodes.head(a).dtype != nodes.head(b).dtype for a, b in zip(src, now, strict=True)):
-            head = self._head_for(node, src, now)
-        rebuilt = nodes.row(head, now, nodes.shape_of[node])
+        heads, head_of = nodes.heads, nodes.head_of
+        head = head_of[node]
+        for old, new in zip(src, now, strict=True):
+            if old != new and heads[head_of[old]].dtype is not heads[head_of[new]].dtype:
+                head = self._head_for(node, src, now)
+                break
+        rebuilt = nodes.row(head, now)
         if self._descents is not None:
             self._descents.append(Descent(node, rebuilt, False))
         return rebuilt

@@ -1,0 +1,263 @@
+"""One kernel with other opts: compiled, run apart, checked against the unedited one, timed, kept.
+
+Candidates run in a worker process, so that whatever they do becomes a message. The unedited kernel
+is timed in the same minutes, in turns with the edited one: A B, B A, A B ...
+"""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tinylab.errors import LabError, TinylabError
+from tinylab.lab.compare import Difference, compare, inputs_for
+from tinylab.lab.graph import Json
+from tinylab.lab.kernels import (
+    Kernels,
+    assembly_lines,
+    axes,
+    estimates,
+    opt_json,
+    opts_from_json,
+    part,
+    rate,
+    sentence,
+    source_lines,
+)
+from tinylab.lab.worker import Job, Outcome, Slot, Worker
+from tinylab.opcodes import Ops
+from tinylab.trace import events
+from tinylab.trace.record import KernelRecord, Record
+
+if TYPE_CHECKING:
+    from tinylab.codegen.opt import Opt
+    from tinylab.uop.ops import UOp
+
+ROUNDS = 5
+LIMIT_S = 5.0
+_BUDGET_S = 0.012
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Tried:
+    """One set of opts that was tried; `id` 0 is the unedited kernel."""
+
+    id: int
+    opts: list[Json]
+    status: str = "ok"
+    message: str = ""
+    samples_ns: list[float] = field(default_factory=list)
+    ratio: float | None = None
+    ops: int | None = None
+    difference: Difference | None = None
+    source: list[Json] = field(default_factory=list)
+    assembly: list[Json] = field(default_factory=list)
+
+    def row(self) -> Json:
+        """The line of the history, see `messages.HistoryRow`."""
+        times = sorted(self.samples_ns)
+        median = statistics.median(times) if times else None
+        return {
+            "id": self.id,
+            "opts": self.opts,
+            "status": self.status,
+            "message": self.message,
+            "median_us": None if median is None else median / 1000,
+            "p10_us": times[len(times) // 10] / 1000 if times else None,
+            "p90_us": times[min(len(times) - 1, len(times) * 9 // 10)] / 1000 if times else None,
+            "runs": len(times),
+            "ratio": self.ratio,
+            "gflops": rate(self.ops, median),
+            "max_error": self.difference.largest if self.difference else None,
+            "source": self.source,
+            "assembly": self.assembly,
+        }
+
+
+class Bench:
+    """What was tried on the kernels of a record."""
+
+    def __init__(self, record: Record, kernels: Kernels) -> None:
+        self.record = record
+        self.kernels = kernels
+        self._tried: dict[int, list[Tried]] = {}
+        self._running: int | None = None
+        self._stop = threading.Event()
+        self._lock = threading.Lock()  # one candidate at a time: two would spoil the clock
+
+    def history(self, kernel: int) -> list[Json]:
+        """What was tried on a kernel, oldest first."""
+        return [tried.row() for tried in self._tried.get(kernel, ())]
+
+    def stop(self, kernel: int) -> Json:
+        """End the run that is going on for this kernel, at once."""
+        running = self._running == kernel
+        if running:
+            self._stop.set()
+            Worker.shared().stop()
+        return {"stopped": running}
+
+    def run(
+        self, number: int, opts: Sequence[Json], progress: Progress = lambda text: None
+    ) -> Json:
+        """Try a kernel with these opts; the row says how it went, also when it was refused."""
+        kernel = self.kernels.get(number)
+        with self._lock, events.quietly():
+            self._running = number
+            self._stop.clear()
+            try:
+                return self._try(kernel, opts_from_json(opts), progress).row()
+            finally:
+                self._running = None
+
+    def _try(self, kernel: KernelRecord, opts: list[Opt], progress: Progress) -> Tried:
+        history = self._tried.setdefault(kernel.id, [])
+        if not history:
+            history.append(
+                Tried(0, [opt_json(o) for o in self._own_opts(kernel)], message="as run")
+            )
+        tried = Tried(len(history), [opt_json(opt) for opt in opts])
+        history.append(tried)
+        progress("compiling")
+        try:
+            edited = recompiled(kernel, opts)
+        except TinylabError as error:
+            tried.status, tried.message = "refused", self._why_refused(kernel, opts, error)
+            return tried
+        tried.ops = estimates(edited)[0]
+        tried.source = source_lines(edited)
+        tried.assembly = assembly_lines(edited, tried.source)
+        self._measure(kernel, edited, history[0], tried, progress)
+        return tried
+
+    @staticmethod
+    def _own_opts(kernel: KernelRecord) -> Sequence[Opt]:
+        sink = part(kernel, Ops.SINK)
+        return getattr(sink.arg, "applied_opts", ()) if sink is not None else ()
+
+    @staticmethod
+    def _why_refused(kernel: KernelRecord, opts: list[Opt], error: TinylabError) -> str:
+        """The sentence, with the opt that it is about."""
+        problem = axes(kernel, opts)[1]
+        return str(problem["message"]) if problem else sentence(error)
+
+    def _measure(
+        self,
+        kernel: KernelRecord,
+        edited: KernelRecord,
+        own: Tried,
+        tried: Tried,
+        progress: Progress,
+    ) -> None:
+        """Run both on the same inputs, compare what they leave, then time them in turns."""
+        try:
+            jobs = [job_of(kernel), job_of(edited)]
+        except LabError as error:
+            tried.message = f"compiled, not run: {error.message}"
+            return
+        progress("running the unedited kernel")
+        expected = self._once(jobs[0])
+        if not expected.ok:
+            tried.status = expected.status
+            tried.message = f"the unedited kernel: {expected.message}"
+            return
+        progress("running and comparing")
+        found = self._once(jobs[1])
+        if not found.ok:
+            tried.status, tried.message = found.status, found.message
+            return
+        tried.difference = compare(kernel, expected.outputs, found.outputs)
+        if not tried.difference.within:
+            tried.status, tried.message = "wrong", tried.difference.message
+            return
+        own.ops = own.ops or estimates(kernel)[0]
+        self._time(jobs, own, tried, progress)
+
+    def _once(self, job: Job) -> Outcome:
+        if self._stop.is_set():
+            return Outcome("stopped", "it was stopped")
+        return Worker.shared().run(job, LIMIT_S, 0)
+
+    def _time(self, jobs: list[Job], own: Tried, tried: Tried, progress: Progress) -> None:
+        ratios = []
+        for turn in range(ROUNDS):
+            if self._stop.is_set():
+                tried.message = "stopped while timing"
+                break
+            progress(f"timing, round {turn + 1} of {ROUNDS}")
+            pair: list[Outcome] = [Outcome("stopped"), Outcome("stopped")]
+            for which in (0, 1) if turn % 2 == 0 else (1, 0):
+                pair[which] = Worker.shared().run(jobs[which], LIMIT_S, _BUDGET_S)
+            if not (pair[0].samples_ns and pair[1].samples_ns):
+                bad = next(outcome for outcome in pair if not outcome.samples_ns)
+                tried.message = f"timing ended: {bad.message or bad.status}"
+                break
+            own.samples_ns += pair[0].samples_ns
+            tried.samples_ns += pair[1].samples_ns
+            ratios.append(pair[1].median_us / pair[0].median_us)
+        if ratios:
+            own.ratio, tried.ratio = 1.0, statistics.median(ratios)
+
+
+# *** compiling and running one
+
+
+def recompiled(kernel: KernelRecord, opts: Sequence[Opt]) -> KernelRecord:
+    """The kernel with other opts.
+
+    Raises: TinylabError if one of them is refused, or the result does not compile; LabError for a
+    kernel that was not lowered in this process.
+    """
+    from tinylab.engine.compile import lower_kernel
+
+    if kernel.ast is None:
+        raise LabError(f"kernel {kernel.name} was not lowered here", help="run the cell again")
+    program = lower_kernel(kernel.ast, kernel.device or None, opts=tuple(opts))
+    return KernelRecord(
+        kernel.id, kernel.name, kernel.data, ast=kernel.ast, program=program, device=kernel.device
+    )
+
+
+def job_of(kernel: KernelRecord) -> Job:
+    """A kernel as work for the worker, on inputs that depend on the kernel alone.
+
+    Raises: LabError for a device whose programs cannot run apart.
+    """
+    from tinylab.device import Device
+
+    name = (kernel.device or Device.DEFAULT).split(":")[0]
+    if name != "CPU":
+        raise LabError(f"{name} programs cannot be run apart", help="use --device CPU to time opts")
+    program, source = kernel.program, part(kernel, Ops.SOURCE)
+    if program is None or source is None:
+        raise LabError(f"kernel {kernel.name} has no program")
+    binary = part(kernel, Ops.BINARY)
+    info = program.arg
+    return Job(
+        name=info.function_name,
+        code=bytes(binary.arg) if binary is not None else str(source.arg),
+        buffers=[
+            Slot(f"data{slot}", len(data), data, output=slot in info.outs)
+            for slot, data in inputs_for(kernel).items()
+        ],
+        vals=_values(info.vars),
+        parts=_threads(info),
+        arch=str(getattr(info.target, "arch", "") or ""),
+    )
+
+
+def _values(variables: Sequence[UOp]) -> list[int | None]:
+    """Each variable in the middle of its range; what the launch sets is left to it."""
+    found: list[int | None] = []
+    for v in variables:
+        low, high = v.arg.vmin_vmax or (1, 1)
+        found.append(None if v.arg.name == "core_id" else (int(low) + int(high)) // 2)
+    return found
+
+
+def _threads(info: Any) -> int:
+    return int(info.global_size[0]) if "core_id" in info.runtimevars else 1

@@ -1,0 +1,123 @@
+"""Running a cell of user code while recording what the compiler makes of it."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import itertools
+import linecache
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tinylab.helpers.context import Context
+from tinylab.lab.imports import rewrite_imports
+from tinylab.trace.record import Cell, Record, record
+
+_numbers = itertools.count(1)
+_kept: list[Record] | None = None
+
+
+@dataclass
+class CellRun:
+    """What a cell left: its record, the value of its last line, and what ended it early."""
+
+    record: Record
+    value: Any = None
+    has_value: bool = False
+    error: BaseException | None = None
+
+
+def run_cell(
+    source: str,
+    namespace: dict[str, Any],
+    *,
+    device: str | None = None,
+    noopt: bool = False,
+    name: str | None = None,
+    alias: bool = True,
+    filename: str | None = None,
+) -> CellRun:
+    """Run code in a namespace and record it; an exception is kept, not raised.
+
+    `name` binds the record in the namespace, also when the cell fails; `alias` lets
+    ``import tinygrad`` mean tinylab; `filename` is what tracebacks show, made up if not given.
+    An interrupt is kept too: what was recorded up to it stays.
+    """
+    filename = filename or f"<tinylab cell {next(_numbers)}>"
+    show_in_tracebacks(filename, source)
+    run = CellRun(Record())
+    try:
+        body, last = _compile(source, filename, alias)
+        with _settings(device, noopt), record(name or "cell", Cell(source, filename)) as run.record:
+            run.record.device = _device_name()
+            if name:
+                namespace[name] = run.record
+            exec(body, namespace)
+            if last is not None:
+                run.value, run.has_value = eval(last, namespace), True
+    except BaseException as error:  # the caller shows it; what was recorded must not be lost
+        run.error = error
+        if run.record.cell is None:
+            run.record.cell, run.record.error = Cell(source, filename), error
+    if name:
+        namespace[name] = run.record
+    if _kept is not None:
+        _kept.append(run.record)
+    return run
+
+
+def keep_records() -> None:
+    """Keep the record of every cell that runs from now on, for a report of the whole notebook."""
+    global _kept
+    _kept = []
+
+
+def save_records(folder: str) -> None:
+    """Write the records that were kept to .tlab files, in the order in which the cells ran."""
+    from tinylab.lab.report import save
+
+    for number, each in enumerate(_kept or ()):
+        save(each, Path(folder) / f"{number:05}.tlab")
+
+
+def show_in_tracebacks(filename: str, source: str) -> None:
+    """Let tracebacks, `inspect` and the debugger find the text of code that is in no file."""
+    lines = source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(source), None, lines, filename)
+
+
+def _compile(source: str, filename: str, alias: bool) -> tuple[Any, Any]:
+    """The cell's statements, and its last line apart if that is an expression."""
+    tree = ast.parse(source, filename)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    if last is not None and source.rstrip().endswith(";"):
+        tree.body.append(last)  # a semicolon hides the value, as in IPython
+        last = None
+    if alias:
+        tree = rewrite_imports(tree)
+    value = None
+    if isinstance(last, ast.Expr):
+        value = compile(ast.Expression(last.value), filename, "eval")
+    return compile(tree, filename, "exec"), value
+
+
+@contextlib.contextmanager
+def _settings(device: str | None, noopt: bool) -> Any:
+    from tinylab.device import Device
+
+    changes: dict[str, Any] = {}
+    if device:
+        changes["DEV"] = device
+    if noopt:
+        changes["NOOPT"] = 1
+    with Context(**changes):
+        if device:
+            Device.get_class(Device.DEFAULT)  # a wrong name is answered before the cell runs
+        yield
+
+
+def _device_name() -> str:
+    from tinylab.device import Device
+
+    return Device.DEFAULT

@@ -1,0 +1,112 @@
+"""The `tinylab` command: open a notebook, or run one and write a report."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tinylab.errors import LabError, TinylabError
+
+DEFAULT_NOTEBOOK = Path("notebooks") / "01_digits.ipynb"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 0 when all went well."""
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    if rest and args.command != "lab":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    try:
+        return open_lab(args.notebook, rest) if args.command == "lab" else run(args)
+    except TinylabError as error:
+        print(f"tinylab: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tinylab", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    lab = commands.add_parser("lab", help="open a notebook in JupyterLab")
+    lab.add_argument("notebook", nargs="?", help=f"default: {DEFAULT_NOTEBOOK}")
+    lab.epilog = "what else is given goes to JupyterLab, such as --no-browser or --port 8889"
+    run_ = commands.add_parser("run", help="run a notebook without a browser, write a report")
+    run_.add_argument("notebook", nargs="?", help=f"default: {DEFAULT_NOTEBOOK}")
+    run_.add_argument(
+        "--html", metavar="FILE", help="the report; default: the notebook's name .html"
+    )
+    run_.add_argument("--save", metavar="FILE", help="keep the executed notebook too")
+    run_.add_argument(
+        "--timeout", type=float, help="seconds that one cell may take; default: no limit"
+    )
+    run_.add_argument("--kernel", help="kernel to use; default: the notebook's, or this Python")
+    return parser
+
+
+def open_lab(notebook: str | None, rest: Sequence[str] = ()) -> int:
+    """Start JupyterLab on a notebook and wait until it ends."""
+    path = find_notebook(notebook)
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise LabError("JupyterLab is not installed", help="pip install jupyterlab")
+    command = [sys.executable, "-m", "jupyterlab", *rest, str(path)]
+    with subprocess.Popen(command) as server:
+        while True:
+            try:
+                return server.wait()
+            except KeyboardInterrupt:
+                continue  # JupyterLab asks, and ends when it is told to
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run a notebook with progress on the terminal; 1 if a cell failed."""
+    from tinylab.lab.notebook import run_notebook
+    from tinylab.lab.page import write_page
+
+    path = find_notebook(args.notebook)
+    target = Path(args.html) if args.html else path.with_suffix(".html")
+    if not target.parent.is_dir():
+        raise LabError(f"there is no folder {target.parent} to write {target.name} to")
+    ran = run_notebook(path, args.timeout, args.kernel, _say)
+    if args.save:
+        ran.save(Path(args.save))
+    write_page(ran, target)
+    _say(f"report: {target}")
+    if ran.error:
+        _say(f"failed: {ran.error}")
+    return 1 if ran.error else 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def find_notebook(notebook: str | None) -> Path:
+    """The notebook that is meant: as given, or the first of the course.
+
+    Raises: LabError if it is not there.
+    """
+    if notebook is not None:
+        path = Path(notebook)
+        if not path.is_file():
+            raise LabError(f"there is no notebook {notebook}", help=_near(path))
+        return path
+    beside_package = Path(__file__).resolve().parents[2] / DEFAULT_NOTEBOOK
+    for path in (DEFAULT_NOTEBOOK, beside_package):
+        if path.is_file():
+            return path
+    raise LabError(f"there is no {DEFAULT_NOTEBOOK} here", help="name a notebook: tinylab lab FILE")
+
+
+def _near(path: Path) -> str | None:
+    folder = path.parent if path.parent.is_dir() else Path()
+    names = sorted(p.name for p in folder.glob("*.ipynb"))
+    return f"in {folder} there are {', '.join(names[:8])}" if names else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

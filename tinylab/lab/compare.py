@@ -1,0 +1,172 @@
+"""Inputs for one kernel, and whether two runs of it on them agree."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import AddrSpace, dtypes
+from tinylab.opcodes import AxisType, Ops
+from tinylab.trace.record import KernelRecord
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tinylab.dtype import DType
+    from tinylab.uop.ops import UOp
+
+# Relative rounding of one operation, and how often an operation may differ by it.
+_ROUNDING = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+_OPERATIONS = 16
+_SMALL_INTS = 8  # random integers may serve as indices
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far two results are apart, and whether rounding explains it."""
+
+    largest: float = 0.0
+    within: bool = True
+    message: str = ""
+
+
+def params(kernel: KernelRecord) -> dict[int, UOp]:
+    """The buffers that a kernel is called with, by slot."""
+    root = kernel.ast
+    if root is None:
+        return {}
+    found = {
+        u.arg.slot: u
+        for u in root.toposort()
+        if u.op is Ops.PARAM and u.arg.addrspace is AddrSpace.GLOBAL and u.arg.slot >= 0
+    }
+    return dict(sorted(found.items()))
+
+
+def inputs_for(kernel: KernelRecord) -> dict[int, bytes]:
+    """The bytes of each buffer before the run: what the cell left there, else seeded random."""
+    captured = dict(enumerate(kernel.captured))
+    found = {}
+    for slot, param in params(kernel).items():
+        size = math.prod(_int(s) for s in param.shape) * param.dtype.itemsize
+        buffer = captured.get(slot)
+        bytes_now = _bytes_of(buffer and buffer(), size)
+        found[slot] = random_bytes(param.dtype, size, slot) if bytes_now is None else bytes_now
+    return found
+
+
+def _int(size: Any) -> int:
+    return size if isinstance(size, int) else int(size.vmax)
+
+
+def _bytes_of(buffer: Any, size: int) -> bytes | None:
+    """A buffer's content if it still has it."""
+    if buffer is None or not buffer.is_allocated():
+        return None
+    data = bytes(buffer.as_memoryview())
+    return data if len(data) == size else None
+
+
+def random_bytes(dtype: DType, size: int, seed: int) -> bytes:
+    """Seeded random elements: floats around 0, small integers, either truth value."""
+    import numpy as np
+
+    count = size // dtype.itemsize
+    rng = np.random.default_rng(seed + 1)
+    if dtypes.is_float(dtype):
+        return _float_bytes(dtype, rng.standard_normal(count))
+    if dtype is dtypes.bool:
+        return rng.integers(0, 2, count, dtype=np.uint8).tobytes()
+    sort = "u" if dtypes.is_unsigned(dtype) else "i"
+    return rng.integers(0, _SMALL_INTS, count).astype(f"{sort}{dtype.itemsize}").tobytes()
+
+
+def _float_bytes(dtype: DType, values: np.ndarray[Any, Any]) -> bytes:
+    import numpy as np
+
+    if dtype is dtypes.bfloat16:
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).tobytes()
+    if dtype.itemsize == 1:  # eight-bit floats: small positive numbers in every such format
+        return np.full(len(values), 0x30, np.uint8).tobytes()
+    return values.astype(f"f{dtype.itemsize}").tobytes()
+
+
+def as_numbers(data: bytes, dtype: DType) -> np.ndarray[Any, Any]:
+    """The elements of a buffer as numpy numbers."""
+    import numpy as np
+
+    if dtype is dtypes.bfloat16:
+        return (np.frombuffer(data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    if dtypes.is_float(dtype) and dtype.itemsize > 1:
+        return np.frombuffer(data, f"f{dtype.itemsize}")
+    if dtype is dtypes.bool or dtype.itemsize == 1:
+        return np.frombuffer(data, np.uint8)
+    sort = "u" if dtypes.is_unsigned(dtype) else "i"
+    return np.frombuffer(data, f"{sort}{dtype.itemsize}")
+
+
+def reduce_length(ast: UOp) -> int:
+    """How many elements go into one element of the result."""
+    ranges = [
+        u
+        for u in ast.toposort()
+        if u.op is Ops.RANGE and u.arg[-1] in (AxisType.REDUCE, AxisType.GROUP_REDUCE)
+    ]
+    return math.prod(_int(r.src[0].vmax) for r in ranges)
+
+
+def compare(
+    kernel: KernelRecord, expected: dict[int, bytes], found: dict[int, bytes]
+) -> Difference:
+    """Whether two results agree: integers exactly, floats up to the rounding of their sums.
+
+    Outputs are by position among the kernel's buffers, as the worker gives them.
+    """
+    slots = list(params(kernel).items())
+    length = reduce_length(kernel.ast) if kernel.ast is not None else 1
+    worst = Difference()
+    for position, data in expected.items():
+        slot, param = slots[position]
+        difference = _differ(slot, param.dtype, data, found.get(position, b""), length)
+        if not difference.within:
+            return difference
+        if difference.largest >= worst.largest:
+            worst = difference
+    return worst
+
+
+def _differ(slot: int, dtype: DType, expected: bytes, found: bytes, length: int) -> Difference:
+    import numpy as np
+
+    a, b = as_numbers(expected, dtype), as_numbers(found, dtype)
+    if not (dtypes.is_float(dtype) and dtype.itemsize > 1):
+        wrong = np.flatnonzero(a != b)
+        gap = float(np.max(np.abs(a.astype(float) - b.astype(float)), initial=0.0))
+        return _verdict(slot, wrong, a, b, gap)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        gap_each = np.abs(a - b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    gap_each[same] = 0.0
+    finite = np.abs(a[np.isfinite(a)])
+    # A sum's rounding grows with the root of its length and goes by the size of its terms, which
+    # the largest result stands for.
+    scale = float(np.max(finite, initial=0.0)) if length > 1 else 0.0
+    rounding = _ROUNDING.get(dtype.name, 2.0**-23)
+    allowed = rounding * (_OPERATIONS * np.abs(np.where(np.isfinite(a), a, 0.0))
+                          + 4 * math.sqrt(length) * scale)  # fmt: skip
+    wrong = np.flatnonzero(~same & ~(gap_each <= allowed))
+    largest = float(np.max(gap_each[np.isfinite(gap_each)], initial=0.0))
+    return _verdict(slot, wrong, a, b, largest)
+
+
+def _verdict(slot: int, wrong: Any, a: Any, b: Any, gap: float) -> Difference:
+    if not len(wrong):
+        return Difference(gap)
+    first = int(wrong[0])
+    message = (
+        f"{len(wrong)} of {len(a)} elements of buffer {slot} differ: "
+        f"element {first} is {b[first]!s}, not {a[first]!s}"
+    )
+    return Difference(gap, False, message)

@@ -1,0 +1,164 @@
+"""Where a front end asks: one desk per record, one method per question, answers in plain data.
+
+`asks` names what may be asked; see `tinylab_widgets.messages` for the form of each answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tinylab.errors import LabError
+from tinylab.helpers.text import closest
+from tinylab.lab.bench import Bench
+from tinylab.lab.graph import Json, Nodes
+from tinylab.lab.kernels import Kernels, axes, opts_from_json
+from tinylab.lab.overview import overview
+from tinylab.lab.steps import Steps
+from tinylab.trace.lineage import Lineage
+from tinylab.trace.record import Record
+
+Push = Callable[[Json], None]
+# Answered after a while: run these on a thread, so that other questions are answered meanwhile.
+SLOW_ASKS = frozenset({"run"})
+
+
+class Desk:
+    """All that can be asked about one record."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.lineage = Lineage(record)
+        self.nodes = Nodes(record.nodes)
+        self.steps = Steps(record, self.nodes, self.lineage)
+        self.kernels = Kernels(record, self.lineage)
+        self.bench = Bench(record, self.kernels)
+        self._lock = threading.RLock()
+        self._asks: dict[str, Callable[[Json, Push | None], Any]] = {
+            "overview": lambda args, push: self.overview(),
+            "first": lambda args, push: self.first(),
+            "step": lambda args, push: self.steps.step(args["pass"], args["k"], args.get("from")),
+            "text": lambda args, push: self.steps.text(
+                args["pass"], args["k"], args.get("after", 0)
+            ),
+            "search": lambda args, push: self.steps.search(args["query"], args.get("pass")),
+            "lines": lambda args, push: self.of_lines(args["lines"]),
+            "node": lambda args, push: self.node(args["pass"], args["node"]),
+            "kernel": lambda args, push: self.kernel(args["kernel"]),
+            "actions": lambda args, push: self.actions(args["kernel"], args["opts"]),
+            "run": lambda args, push: self.run(args["kernel"], args["opts"], push),
+            "stop": lambda args, push: self.bench.stop(args["kernel"]),
+            "more": lambda args, push: self.more(args),
+        }
+
+    @property
+    def asks(self) -> list[str]:
+        """The names of all questions."""
+        return sorted(self._asks)
+
+    def answer(self, ask: str, args: Json | None = None, push: Push | None = None) -> Any:
+        """The answer to one question.
+
+        Raises: LabError for a question that there is not, or that lacks an argument.
+        """
+        found = self._asks.get(ask)
+        if found is None:
+            near = closest(ask, self.asks)
+            raise LabError(
+                f"nobody answers {ask!r}", help=f"did you mean {near}?" if near else None
+            )
+        try:
+            if ask in SLOW_ASKS or ask == "stop":
+                return found(args or {}, push)
+            with self._lock:
+                return found(args or {}, push)
+        except KeyError as missing:
+            raise LabError(f"{ask} needs {missing}") from missing
+
+    # *** questions that need more than one part
+
+    def overview(self) -> Json:
+        """Stages, passes and kernels in one page."""
+        return overview(self.record, self.kernels)
+
+    def first(self) -> Json | None:
+        """The graph shown first: of the first pass that did something, before its first match."""
+        passes = self.record.passes
+        if not passes:
+            return None
+        failed = self.record.failed_pass
+        if failed is not None:
+            return self.steps.step(failed.id, failed.count)
+        shown = next((p for p in passes if p.count), passes[0])
+        return self.steps.step(shown.id, 0)
+
+    def of_lines(self, lines: list[int]) -> Json:
+        """Kernels and nodes that come from any of these cell lines; nodes per pass."""
+        nodes = {
+            p.id: found
+            for p in self.record.passes
+            if p.kernel is None and (found := self.lineage.nodes_of_lines(lines, p.id))
+        }
+        return {"kernels": self.lineage.kernels_of_lines(lines), "nodes": nodes}
+
+    def node(self, pass_id: int, node: int) -> Json:
+        """One node, the cell lines it comes from and the kernels that compute them."""
+        row = self.nodes.row(node, self.lineage, pass_id)
+        bits = self.lineage.of_pass(pass_id).get(node, 0)
+        kernels = [k.id for k in self.record.kernels if self.lineage.of_kernel(k.id) & bits]
+        return {
+            "node": row,
+            "lines": row["lines"],
+            "kernels": kernels,
+            "methods": self.lineage.methods(bits),
+            "calls": [[list(f) for f in frames] for frames in self.lineage.frames(bits)[:20]],
+            "text": self.nodes.line(node, {}),
+        }
+
+    def kernel(self, kernel: int) -> Json:
+        """One kernel: opts, axes, source, assembly and what was tried."""
+        return self.kernels.detail(kernel, self.bench.history(kernel))
+
+    def actions(self, kernel: int, opts: list[Json]) -> Json:
+        """The axes after these opts, or why one of them cannot be applied; runs nothing."""
+        found, problem = axes(self.kernels.get(kernel), opts_from_json(opts))
+        return {"axes": found, "problems": problem}
+
+    def run(self, kernel: int, opts: list[Json], push: Push | None = None) -> Json:
+        """Recompile a kernel with these opts, run, check and time it; adds a row to its history."""
+
+        def progress(message: str) -> None:
+            if push is not None:
+                push({"event": "progress", "kernel": kernel, "message": message})
+
+        return {"row": self.bench.run(kernel, opts, progress)}
+
+    def more(self, args: Json) -> Json:
+        """The next page of a long answer; `kind` says of which, `after` how many are known."""
+        kind, after = args["kind"], int(args.get("after", 0))
+        if kind == "nodes":
+            return self.steps.more_nodes(args["pass"], args["k"], after, args.get("from"))
+        if kind == "text":
+            return self.steps.text(args["pass"], args["k"], after)
+        raise LabError(f"there is no more of {kind!r}", help="nodes and text come in pages")
+
+
+_desks_lock = threading.Lock()
+
+
+def desk_of(record: Record) -> Desk:
+    """The desk of a record; made once, so that all views of it share what was worked out."""
+    with _desks_lock:
+        if record.desk is None:
+            record.desk = Desk(record)
+        found: Desk = record.desk
+        return found
+
+
+def answer(record: Record, ask: str, args: Json | None = None, push: Push | None = None) -> Any:
+    """The answer to one question about a record, as plain data.
+
+    Raises: LabError where there is none.
+    """
+    return desk_of(record).answer(ask, args, push)

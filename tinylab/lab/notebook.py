@@ -1,0 +1,178 @@
+"""Running a notebook without a browser: its outputs, and the records of its cells.
+
+The cells run in a kernel of their own. Records are kept there and come back as .tlab files, so that
+the report sees what the debugger would have shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tinylab.errors import LabError, TraceError
+from tinylab.trace import store
+from tinylab.trace.record import Record
+
+Say = Callable[[str], None]
+_SAVE_SECONDS = 120
+_KEEP = "import tinylab.lab.cells as _tinylab_cells; _tinylab_cells.keep_records()"
+_SAVE = "import tinylab.lab.cells as _tinylab_cells; _tinylab_cells.save_records({folder!r})"
+
+
+@dataclass
+class RanNotebook:
+    """An executed notebook: its cells with outputs, its records, and what ended it early."""
+
+    path: Path
+    notebook: Any
+    records: list[Record] = field(default_factory=list)
+    error: str = ""
+    elapsed_s: float = 0.0
+
+    def save(self, path: Path) -> None:
+        """Write the executed notebook."""
+        import nbformat
+
+        nbformat.write(self.notebook, path)
+
+
+def run_notebook(
+    path: Path, timeout_s: float | None = None, kernel: str | None = None, say: Say = print
+) -> RanNotebook:
+    """Run all cells in order, saying what is going on; a cell that fails ends the run.
+
+    What was printed and shown until then is kept, also when the run is interrupted.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except (ValueError, KeyError, nbformat.reader.NotJSONError) as error:
+        raise LabError(f"{path} is no notebook: {error}") from None
+    ran = RanNotebook(path, notebook)
+    begun = time.monotonic()
+    client = NotebookClient(
+        notebook,
+        timeout=timeout_s,
+        kernel_name=kernel or _kernel_name(notebook),
+        resources={"metadata": {"path": str(path.resolve().parent)}},
+        store_widget_state=False,
+    )
+    _say_progress(client, notebook, say)
+    with _kernel(client, ran):
+        try:
+            _quietly(client, _KEEP)
+            for index, cell in enumerate(notebook.cells):
+                client.execute_cell(cell, index)
+        except CellExecutionError as error:
+            ran.error = f"{error.ename}: {error.evalue}"
+        except CellTimeoutError:
+            ran.error = f"a cell took more than {timeout_s} s"
+        except DeadKernelError:
+            ran.error = "the kernel died"
+        except KeyboardInterrupt:
+            ran.error = "interrupted"
+    ran.elapsed_s = time.monotonic() - begun
+    return ran
+
+
+def _kernel_name(notebook: Any) -> str:
+    """The notebook's kernel if it is installed here, else this Python's."""
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    wanted = str(notebook.metadata.get("kernelspec", {}).get("name", ""))
+    known = KernelSpecManager().find_kernel_specs()  # type: ignore[no-untyped-call]
+    return wanted if wanted in known else "python3"
+
+
+@contextlib.contextmanager
+def _kernel(client: Any, ran: RanNotebook) -> Iterator[None]:
+    """A kernel that runs meanwhile; its records are fetched before it goes."""
+    with client.setup_kernel():
+        try:
+            yield
+        finally:
+            with tempfile.TemporaryDirectory(prefix="tinylab-") as folder:
+                if ran.error == "interrupted":
+                    client.km.interrupt_kernel()
+                with contextlib.suppress(LabError):
+                    _quietly(client, _SAVE.format(folder=folder))
+                ran.records = _load_all(Path(folder))
+
+
+def _quietly(client: Any, code: str) -> None:
+    """Run code in the kernel that is no cell of the notebook.
+
+    Raises: LabError if it fails.
+    """
+    import queue
+
+    try:
+        reply = client.kc.execute_interactive(
+            code,
+            silent=True,
+            store_history=False,
+            timeout=_SAVE_SECONDS,
+            output_hook=lambda m: None,
+        )
+        reply = _result(reply)
+    except (TimeoutError, queue.Empty, RuntimeError) as error:
+        raise LabError(f"the kernel does not answer: {error}") from None
+    if reply["content"]["status"] != "ok":
+        raise LabError(f"the kernel refuses {code!r}: {reply['content'].get('evalue', '')}")
+
+
+def _result(reply: Any) -> Any:
+    """The reply of a client that may be asynchronous."""
+    import asyncio
+    import inspect
+
+    if not inspect.isawaitable(reply):
+        return reply
+    return asyncio.get_event_loop().run_until_complete(reply)
+
+
+def _load_all(folder: Path) -> list[Record]:
+    """Every record in a folder, read whole, since the folder goes."""
+    found = []
+    for path in sorted(folder.glob("*.tlab")):
+        with contextlib.suppress(TraceError):
+            found.append(store.load(path).read_all())
+    return found
+
+
+def _say_progress(client: Any, notebook: Any, say: Say) -> None:
+    cells = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    started: dict[int, float] = {}
+
+    def begin(cell: Any, cell_index: int) -> None:
+        if cell.cell_type == "code":
+            started[cell_index] = time.monotonic()
+            say(f"[{cells.index(cell_index) + 1}/{len(cells)}] {_first_line(cell.source)}")
+
+    def end(cell: Any, cell_index: int, execute_reply: Any) -> None:
+        for line in _printed(cell):
+            say(f"      {line}")
+        say(f"      {time.monotonic() - started.get(cell_index, time.monotonic()):.1f} s")
+
+    client.on_cell_start = begin
+    client.on_cell_executed = end
+
+
+def _first_line(source: str) -> str:
+    lines = [line for line in source.splitlines() if line.strip()]
+    words = next((line for line in lines if not line.startswith("%")), lines[0] if lines else "")
+    return words.strip()[:72]
+
+
+def _printed(cell: Any, most: int = 12) -> list[str]:
+    """The last lines that a cell printed."""
+    text = "".join(o.text for o in cell.get("outputs", ()) if o.output_type == "stream")
+    return [line.rsplit("\r", 1)[-1] for line in text.splitlines()][-most:]

@@ -1,0 +1,101 @@
+"""What a front end shows first: stages, passes, the table of kernels, and what went wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from tinylab.lab.graph import Json
+from tinylab.lab.kernels import Kernels, function_name
+from tinylab.trace.record import PassRecord, Record
+
+VERSION = 1
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def overview(record: Record, kernels: Kernels) -> Json:
+    """The record in one page, see `messages.Overview`."""
+    text = record.cell.text if record.cell else ""
+    return {
+        "version": VERSION,
+        "name": record.name,
+        "status": status(record),
+        "error": _error(record),
+        "cell": {"text": text, "lines": len(text.splitlines())},
+        "device": record.device,
+        "stages": stages(record),
+        "kernels": [kernels.row(k) for k in record.kernels],
+        "totals": {
+            "passes": len(record.passes),
+            "matches": sum(p.count for p in record.passes),
+            "kernels": len(record.kernels),
+            "elapsed_us": (record.end_ns - record.start_ns) / 1000,
+        },
+        "hint": _hint(record),
+    }
+
+
+def status(record: Record) -> str:
+    """How the cell ended: ok, error or interrupted."""
+    if record.error is None:
+        return "ok"
+    facts = record.error_facts() or {}
+    return "interrupted" if facts.get("type") == "KeyboardInterrupt" else "error"
+
+
+def _error(record: Record) -> Json | None:
+    """What ended the cell, and the pass and match in which it arose, if it arose in one."""
+    facts = record.error_facts()
+    return facts and {**facts, "message": _ANSI.sub("", facts["message"])}
+
+
+def _hint(record: Record) -> str:
+    if record.passes or record.error is not None:
+        return ""
+    return "nothing was computed: tensors are lazy, .realize(), .numpy() or .item() runs them"
+
+
+def stages(record: Record) -> list[Json]:
+    """Tensor graph, schedule, then a stage per kernel; passes in the order in which they began."""
+    found: list[Json] = []
+    for name in ("tensor graph", "schedule"):
+        passes = [p for p in record.passes if p.stage == name]
+        if passes:
+            found.append(_stage(record, len(found), name, None, passes))
+    by_kernel: dict[int, list[PassRecord]] = {}
+    for each in record.passes:
+        if each.kernel is not None:
+            by_kernel.setdefault(each.kernel, []).append(each)
+    for kernel, passes in by_kernel.items():
+        name = function_name(record.kernels[kernel])
+        found.append(_stage(record, len(found), name, kernel, passes))
+    return found
+
+
+def _stage(
+    record: Record, number: int, name: str, kernel: int | None, passes: Iterable[PassRecord]
+) -> Json:
+    passes = list(passes)
+    return {
+        "id": number,
+        "name": name,
+        "kernel": kernel,
+        "elapsed_us": sum(p.elapsed_ns for p in passes if p.parent is None) / 1000,
+        "passes": [pass_row(record, p) for p in passes],
+    }
+
+
+def pass_row(record: Record, shown: PassRecord) -> Json:
+    """A pass for the tree of stages."""
+    return {
+        "id": shown.id,
+        "name": shown.name,
+        "matches": shown.count,
+        "elapsed_us": shown.elapsed_ns / 1000,
+        "changed": shown.changed,
+        "direction": "root first" if shown.bottom_up else "sources first",
+        "nodes": record.nodes.size(shown.root_before),
+        "place": {"file": shown.place[0], "line": shown.place[1]},
+        "failed": shown.error is not None,
+        "parent": shown.parent,
+    }

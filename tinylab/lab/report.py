@@ -1,0 +1,150 @@
+"""What is left of a record where no kernel and no front end runs: text, a table, a picture.
+
+JupyterLab's sanitiser takes out inline SVG, style sheets and scripts; tables, details, `style=` and
+images by data URL stay, so that is what this is made of. All text of the record is escaped.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from tinylab.lab.desk import desk_of
+from tinylab.lab.graph import Json
+from tinylab.lab.picture import kernel_graph
+from tinylab.trace import store
+from tinylab.trace.record import Record
+
+_TABLE_KERNELS = 200
+_SOURCE_KERNELS = 40
+_SOURCE_LINES = 200
+_CELL = "padding:2px 10px;text-align:left;vertical-align:top"
+_NUMBER = "padding:2px 10px;text-align:right;vertical-align:top"
+_PRE = "font-family:ui-monospace,monospace;font-size:12px;white-space:pre;overflow:auto;margin:4px"
+_HEADINGS = ("kernel", "time", "GFLOP/s", "GB/s", "runs", "opts", "from", "reason")
+
+
+def mimebundle(record: Record) -> dict[str, str]:
+    """The static form of a record, for ``_repr_mimebundle_``."""
+    return {"text/plain": text(record), "text/html": html(record)}
+
+
+def text(record: Record) -> str:
+    """A record in plain text: how it ended, and a line per kernel."""
+    page = desk_of(record).overview()
+    rows = [_words(kernel) for kernel in page["kernels"][:_TABLE_KERNELS]]
+    widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
+    lines = [summary(page)]
+    if rows:
+        lines += ["  ".join(w.ljust(n) for w, n in zip(r, widths, strict=True)).rstrip()
+                  for r in (_HEADINGS, *rows)]  # fmt: skip
+    rest = len(page["kernels"]) - len(rows)
+    return "\n".join([*lines, *([f"and {rest} more kernels"] if rest > 0 else [])])
+
+
+def html(record: Record) -> str:
+    """A record as HTML that passes a notebook's sanitiser."""
+    desk = desk_of(record)
+    page = desk.overview()
+    if not page["kernels"]:
+        return f"<div>{escape(summary(page))}</div>"
+    return (
+        f"<div><div>{escape(summary(page))}</div>{picture(record, page)}"
+        f"{_table(page['kernels'])}{_sources(record, page['kernels'])}</div>"
+    )
+
+
+def summary(page: Json) -> str:
+    """One line: "cell: 12 kernels, 340 passes, 5120 matches in 0.41 s on CPU"."""
+    totals = page["totals"]
+    words = (("kernels", "kernel"), ("passes", "pass"), ("matches", "match"))
+    counts = ", ".join(f"{totals[n]} {one if totals[n] == 1 else n}" for n, one in words)
+    line = f"{page['name']}: {counts} in {totals['elapsed_us'] / 1e6:.2f} s on {page['device']}"
+    error = page["error"]
+    if error:
+        first = next(iter(error["message"].splitlines()), "")
+        line += f"; ended by {error['type']}: {first}"
+    return f"{line}; {page['hint']}" if page["hint"] else line
+
+
+def picture(record: Record, page: Json | None = None) -> str:
+    """The kernel graph as an image."""
+    kernels = (page or desk_of(record).overview())["kernels"]
+    labels = [(k["name"], _time(k["elapsed_us"]) or k["device"]) for k in kernels]
+    svg = kernel_graph(labels, desk_of(record).kernels.edges())
+    data = base64.b64encode(svg.encode()).decode()
+    return (
+        '<div style="overflow:auto;max-height:420px"><img alt="kernel graph" '
+        f'src="data:image/svg+xml;base64,{data}"></div>'
+    )
+
+
+def save(record: Record, path: str | Path) -> None:
+    """Write a record to a .tlab file, with all that can be told of its kernels."""
+    desk = desk_of(record)
+    pages = {
+        k.id: {"row": desk.kernels.row(k), "page": desk.kernels.detail(k.id, [])}
+        for k in record.kernels
+    }
+    store.save(record, path, pages)
+
+
+def _table(kernels: Sequence[Json]) -> str:
+    head = "".join(f'<th style="{_CELL}">{escape(name)}</th>' for name in _HEADINGS)
+    body = []
+    for kernel in kernels[:_TABLE_KERNELS]:
+        cells = _words(kernel)
+        styles = [_CELL, *[_NUMBER] * 4, _CELL, _CELL, _CELL]
+        marked = [f'<td style="{s}">{escape(c)}</td>' for s, c in zip(styles, cells, strict=True)]
+        body.append(f"<tr>{''.join(marked)}</tr>")
+    rest = len(kernels) - len(body)
+    more = f"<div>and {rest} more kernels</div>" if rest > 0 else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return f'<div style="overflow:auto;max-height:420px">{table}</div>{more}'
+
+
+def _words(kernel: Json) -> tuple[str, ...]:
+    lines = kernel["lines"]
+    methods = ", ".join(kernel["method"][:4])
+    origin = f"line {', '.join(map(str, lines))}" if lines else ""
+    return (
+        kernel["name"],
+        _time(kernel["elapsed_us"]),
+        _number(kernel["gflops"]),
+        _number(kernel["gbs"]),
+        str(kernel["runs"]),
+        " ".join(kernel["opts"]),
+        f"{origin} {methods}".strip(),
+        kernel["reason"],
+    )
+
+
+def _time(elapsed_us: float | None) -> str:
+    if elapsed_us is None:
+        return ""
+    return f"{elapsed_us / 1000:.2f} ms" if elapsed_us >= 1000 else f"{elapsed_us:.1f} us"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+def _sources(record: Record, kernels: Sequence[Json]) -> str:
+    desk = desk_of(record)
+    parts = []
+    for kernel in kernels[:_SOURCE_KERNELS]:
+        detail = desk.kernels.detail(kernel["id"], [])
+        lines = [str(line["text"]) for line in detail["source"]]
+        if not lines:
+            continue
+        shown = "\n".join(lines[:_SOURCE_LINES])
+        rest = (
+            f"\n... {len(lines) - _SOURCE_LINES} more lines" if len(lines) > _SOURCE_LINES else ""
+        )
+        parts.append(
+            f"<details><summary>source of {escape(kernel['name'])}</summary>"
+            f'<pre style="{_PRE}">{escape(shown + rest)}</pre></details>'
+        )
+    return "".join(parts)

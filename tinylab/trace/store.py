@@ -1,0 +1,394 @@
+"""The .tlab file: a record as an SQLite database of rows and blobs.
+
+Opening one runs no code from it: rows are numbers and text, blobs are packed integers or JSON;
+there is no pickle and no eval. It opens without the compiler having run. What is large is read
+when asked for: a pass's matches, a kernel's page, the nodes.
+
+    meta     key, value            name, cell, device, error, version of the form
+    texts    id, text              names and files that passes share
+    heads    first, data           JSON: [op, dtype, arg, label, tag] for each head
+    nodes    first, data           packed: a head and a number of sources per node, then distances
+    rules    id, data              JSON: name, law, source, file, line
+    passes   id, ..., block        packed matches
+    kernels  id, data, page        JSON; the page is compressed
+    notes    node, data            JSON: [method, [[file, line, function], ...]] for each origin
+    events   first, data           JSON: [kind, name, start, end, thread, plain data]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tinylab.errors import TraceError
+from tinylab.opcodes import Ops
+from tinylab.trace.events import Event
+from tinylab.trace.facts import RuleFacts, StoredArg, head_facts, rule_facts
+from tinylab.trace.nodes import Head, NodeTable
+from tinylab.trace.packing import inflate, pack, unpack
+from tinylab.trace.provenance import Frame
+from tinylab.trace.record import Cell, KernelRecord, PassRecord, Record
+
+FORM = 1
+_CHUNK = 8192
+_PLAIN = (str, int, float, bool, type(None))
+_TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT);
+CREATE TABLE heads (first INTEGER PRIMARY KEY, data BLOB);
+CREATE TABLE nodes (first INTEGER PRIMARY KEY, data BLOB);
+CREATE TABLE rules (id INTEGER PRIMARY KEY, data TEXT);
+CREATE TABLE passes (id INTEGER PRIMARY KEY, name INTEGER, file INTEGER, line INTEGER,
+  flags INTEGER, stage INTEGER, kernel INTEGER, parent INTEGER, before INTEGER, after INTEGER,
+  size INTEGER, start_ns INTEGER, elapsed_ns INTEGER, count INTEGER, error TEXT, block BLOB);
+CREATE TABLE kernels (id INTEGER PRIMARY KEY, data TEXT, runs BLOB, page BLOB);
+CREATE TABLE notes (node INTEGER PRIMARY KEY, data TEXT);
+CREATE TABLE events (first INTEGER PRIMARY KEY, data BLOB);
+"""
+
+# What a viewer knows of a kernel: its row of the table, and its page.
+Page = Mapping[str, Any]
+
+
+def save(record: Record, path: str | Path, pages: Mapping[int, Page] | None = None) -> None:
+    """Write a record to a file; one that is there is replaced when the new one is complete.
+
+    `pages` holds what a viewer would answer about each kernel, since the compiler that could answer
+    is not there when the file is read.
+    """
+    target = Path(path)
+    unfinished = target.with_name(target.name + f".{os.getpid()}.part")
+    unfinished.unlink(missing_ok=True)
+    try:
+        with closing(sqlite3.connect(unfinished)) as db:
+            db.executescript("PRAGMA journal_mode=OFF; PRAGMA page_size=4096;" + _TABLES)
+            _Writer(record, db).write(pages or {})
+            db.commit()
+        os.replace(unfinished, target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+class _Writer:
+    def __init__(self, record: Record, db: sqlite3.Connection) -> None:
+        self.record = record
+        self.db = db
+        self.texts: dict[str, int] = {}
+
+    def write(self, pages: Mapping[int, Page]) -> None:
+        record, db = self.record, self.db
+        db.executemany("INSERT INTO passes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", self.passes())
+        db.executemany("INSERT INTO texts VALUES (?,?)", [(i, t) for t, i in self.texts.items()])
+        db.executemany("INSERT INTO meta VALUES (?,?)", self.meta())
+        db.executemany("INSERT INTO heads VALUES (?,?)", self.heads())
+        db.executemany("INSERT INTO nodes VALUES (?,?)", self.nodes())
+        rules = [rule_facts(rule) for rule in record.rules]
+        db.executemany(
+            "INSERT INTO rules VALUES (?,?)", ((i, _json(r)) for i, r in enumerate(rules))
+        )
+        db.executemany("INSERT INTO kernels VALUES (?,?,?,?)", self.kernels(pages))
+        db.executemany("INSERT INTO notes VALUES (?,?)", self.notes())
+        db.executemany("INSERT INTO events VALUES (?,?)", self.events())
+
+    def meta(self) -> Iterator[tuple[str, str]]:
+        record = self.record
+        cell = record.cell
+        yield "form", str(FORM)
+        yield (
+            "record",
+            _json(
+                {
+                    "name": record.name,
+                    "device": record.device,
+                    "created": record.created,
+                    "start_ns": record.start_ns,
+                    "end_ns": record.end_ns,
+                    "cell": [cell.text, cell.filename] if cell else None,
+                    "error": record.error_facts(),
+                    "events_dropped": record.events_dropped,
+                }
+            ),
+        )
+
+    def text(self, text: str) -> int:
+        return self.texts.setdefault(text, len(self.texts))
+
+    def passes(self) -> Iterator[tuple[Any, ...]]:
+        size = self.record.nodes.size
+        for p in self.record.passes:
+            flags = p.bottom_up | p.walk << 1 | p.enter_calls << 2
+            yield (p.id, self.text(p.name), self.text(p.place[0]), p.place[1], flags,
+                   self.text(p.stage), p.kernel, p.parent, p.root_before, p.root_after,
+                   size(p.root_before), p.start_ns, p.elapsed_ns, p.count, p.error,
+                   p.block)  # fmt: skip
+
+    def heads(self) -> Iterator[tuple[int, bytes]]:
+        heads = self.record.nodes.heads
+        for first in range(0, len(heads), _CHUNK):
+            facts = [head_facts(head) for head in heads[first : first + _CHUNK]]
+            rows = [[f.op, f.dtype, f.arg, f.label, f.tag] for f in facts]
+            yield first, zlib.compress(_json(rows).encode())
+
+    def nodes(self) -> Iterator[tuple[int, bytes]]:
+        table = self.record.nodes
+        for first in range(0, len(table), _CHUNK):
+            heads, counts, distances, shapes = array("I"), array("I"), array("I"), []
+            for node in range(first, min(first + _CHUNK, len(table))):
+                src = table.src(node)
+                heads.append(table.head_of[node])
+                counts.append(len(src))
+                distances.extend([node - s for s in src])
+                shapes.append(table.shape(node))
+            known = list(dict.fromkeys(shapes))
+            number = {shape: i for i, shape in enumerate(known)}
+            parts = [pack(heads), pack(counts), pack(distances), pack(number[s] for s in shapes)]
+            yield first, _joined([*parts, zlib.compress(_json(known).encode())])
+
+    def kernels(self, pages: Mapping[int, Page]) -> Iterator[tuple[Any, ...]]:
+        for k in self.record.kernels:
+            data = {
+                "name": k.name,
+                "reason": k.reason,
+                "device": k.device,
+                "cached": k.cached,
+                "error": k.error,
+                "start_ns": k.start_ns,
+                "elapsed_ns": k.elapsed_ns,
+                "outs": list(getattr(getattr(k.program, "arg", None), "outs", ())),
+                "ast": k.ast_id,
+                "call": k.call_id,
+            }
+            page = zlib.compress(_json(pages.get(k.id) or k.detail or {}).encode())
+            yield k.id, _json(data), pack([min(t, 0xFFFFFFFF) for t in k.runs_ns]), page
+
+    def notes(self) -> Iterator[tuple[int, str]]:
+        for node, sites in self.record.notes.items():
+            yield node, _json([[method, [list(f) for f in frames]] for frames, method in sites])
+
+    def events(self) -> Iterator[tuple[int, bytes]]:
+        events = self.record.events
+        for first in range(0, len(events), _CHUNK):
+            rows = [_event_row(e) for e in events[first : first + _CHUNK]]
+            yield first, zlib.compress(_json(rows).encode())
+
+
+def _event_row(event: Event) -> list[Any]:
+    data = {k: v for k, v in event.data.items() if isinstance(v, _PLAIN)}
+    return [event.kind, event.name, event.start_ns, event.end_ns, event.thread, data]
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    """Blobs one after another, each behind its length."""
+    return b"".join([len(p).to_bytes(4, "little") + p for p in parts])
+
+
+# *** reading
+
+
+def load(path: str | Path) -> StoredRecord:
+    """The record in a file.
+
+    Raises: TraceError if it is no such file, is damaged, or was written in a newer form.
+    """
+    if not Path(path).is_file():
+        raise TraceError(f"there is no file {path}")
+    try:
+        return StoredRecord(str(path))
+    except (sqlite3.Error, KeyError, TypeError, ValueError, IndexError) as error:
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(f"{path} is no trace: {error}", help="a .tlab file is expected") from None
+
+
+class StoredRecord(Record):
+    """A record that is read from its file as far as it is asked for."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self._check_form()
+        self._read_meta()
+        texts: dict[int, str] = dict(self._rows("SELECT id, text FROM texts"))
+        self.passes = [_StoredPass.read(self, row, texts) for row in self._rows(_PASS_COLUMNS)]
+        self.kernels = [_read_kernel(row) for row in self._rows(_KERNEL_COLUMNS)]
+        self.rules = [RuleFacts(*json.loads(data)) for (data,) in self._rows(_RULE_COLUMNS)]
+        self.notes = {node: _read_sites(data) for node, data in self._rows(_NOTE_COLUMNS)}
+        self.nodes = _StoredNodes(self)
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        # Read only, and nothing that the file itself defines (views, triggers) is trusted.
+        uri = f"{Path(self.path).resolve().as_uri()}?mode=ro&immutable=1"
+        with closing(sqlite3.connect(uri, uri=True)) as db:
+            db.execute("PRAGMA trusted_schema=OFF")
+            return db.execute(query, values).fetchall()
+
+    def _check_form(self) -> None:
+        odd = self._rows("SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index')")
+        if odd:
+            raise TraceError(f"{self.path} holds {odd[0][0]}, which no trace has")
+        form = int(self._rows("SELECT value FROM meta WHERE key='form'")[0][0])
+        if form > FORM:
+            raise TraceError(
+                f"{self.path} is of form {form}, and this tinylab reads up to {FORM}",
+                help="update tinylab",
+            )
+
+    def _read_meta(self) -> None:
+        meta = json.loads(self._rows("SELECT value FROM meta WHERE key='record'")[0][0])
+        self.name, self.device, self.created = meta["name"], meta["device"], meta["created"]
+        self.start_ns, self.end_ns = meta["start_ns"], meta["end_ns"]
+        self.cell = Cell(*meta["cell"]) if meta["cell"] else None
+        self.error, self.events_dropped = meta["error"], meta["events_dropped"]
+
+    def read_all(self) -> StoredRecord:
+        """Read what is left in the file, which may go then."""
+        for each in self.passes:
+            each.columns()
+        self.nodes.forget_uops()  # touches the nodes, which are read whole
+        self.events = self.read_events()
+        return self
+
+    def read_block(self, pass_id: int) -> bytes:
+        """The packed matches of a pass."""
+        return bytes(self._rows("SELECT block FROM passes WHERE id=?", pass_id)[0][0])
+
+    def read_events(self) -> list[Event]:
+        """The stream of events; only their plain data was kept."""
+        found = []
+        for (blob,) in self._rows("SELECT data FROM events ORDER BY first"):
+            for kind, name, start, end, thread, data in json.loads(inflate(blob)):
+                event = Event(kind, name, data)
+                event.start_ns, event.end_ns, event.thread = start, end, thread
+                found.append(event)
+        return found
+
+    def chunks(self, table: str) -> Iterable[bytes]:
+        """The blobs of `heads` or `nodes`, in order."""
+        assert table in ("heads", "nodes"), "tables of chunks"
+        return (blob for (blob,) in self._rows(f"SELECT data FROM {table} ORDER BY first"))
+
+
+_PASS_COLUMNS = (
+    "SELECT id, name, file, line, flags, stage, kernel, parent, before, after, size, start_ns,"
+    " elapsed_ns, count, error FROM passes ORDER BY id"
+)
+_KERNEL_COLUMNS = "SELECT id, data, runs, page FROM kernels ORDER BY id"
+_RULE_COLUMNS = "SELECT data FROM rules ORDER BY id"
+_NOTE_COLUMNS = "SELECT node, data FROM notes"
+
+
+class _StoredPass(PassRecord):
+    """A pass whose matches stay in the file until they are looked at."""
+
+    __slots__ = ("owner", "size")
+    owner: StoredRecord
+    size: int
+
+    @classmethod
+    def read(cls, owner: StoredRecord, row: tuple[Any, ...], texts: dict[int, str]) -> _StoredPass:
+        number, name, file, line, flags, stage, kernel, parent, before, after = row[:10]
+        size, start, elapsed, count, error = row[10:]
+        found = cls(
+            id=number,
+            name=texts[name],
+            place=(texts[file], line),
+            bottom_up=bool(flags & 1),
+            walk=bool(flags & 2),
+            enter_calls=bool(flags & 4),
+            root_before=before,
+            root_after=after,
+            stage=texts[stage],
+            kernel=kernel,
+            parent=parent,
+            start_ns=start,
+            elapsed_ns=elapsed,
+            count=count,
+            error=error,
+        )
+        found.owner, found.size = owner, size
+        return found
+
+    def columns(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        """Rules, nodes before, nodes after, times in ns: one list each."""
+        if self.count and not self.block:
+            self.block = self.owner.read_block(self.id)
+        return PassRecord.columns(self)
+
+
+class _StoredNodes(NodeTable):
+    """Nodes that are read when the first of them is asked for."""
+
+    def __init__(self, owner: StoredRecord) -> None:
+        self._owner = owner
+        self._known_sizes = {p.root_before: p.size for p in owner.passes}  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only while the attribute is not there: before anything was read.
+        if name.startswith("_owner") or "heads" in self.__dict__:
+            raise AttributeError(name)
+        self._read()
+        return getattr(self, name)
+
+    def size(self, root: int) -> int:
+        """How many nodes there are under a root."""
+        found = self._known_sizes.get(root)
+        return NodeTable.size(self, root) if found is None else found
+
+    def _read(self) -> None:
+        NodeTable.__init__(self)
+        for blob in self._owner.chunks("heads"):
+            for op, dtype, arg, label, tag in json.loads(inflate(blob)):
+                self.head_id(Head(Ops[op], sys.intern(dtype), StoredArg(arg, label), tag))
+        stored: list[tuple[int | str, ...] | None] = []
+        for blob in self._owner.chunks("nodes"):
+            stored.extend(self._read_chunk(blob))
+        self._shapes.stored = stored
+        self._rows = None
+
+    def _read_chunk(self, blob: bytes) -> Iterator[tuple[int | str, ...] | None]:
+        heads, counts, distances, shapes, known = _parted(blob)
+        start, sources, first = 0, unpack(distances), len(self.head_of)
+        self.head_of.extend(unpack(heads))
+        for node, count in enumerate(unpack(counts), first):
+            self.sources.extend([node - d for d in sources[start : start + count]])
+            start += count
+            self.ends.append(len(self.sources))
+        listed = [None if s is None else tuple(s) for s in json.loads(inflate(known))]
+        return (listed[number] for number in unpack(shapes))
+
+
+def _parted(blob: bytes) -> list[bytes]:
+    parts, place = [], 0
+    while place < len(blob):
+        length = int.from_bytes(blob[place : place + 4], "little")
+        parts.append(blob[place + 4 : place + 4 + length])
+        place += 4 + length
+    return parts
+
+
+def _read_kernel(row: tuple[Any, ...]) -> KernelRecord:
+    number, data, runs, page = row
+    facts = json.loads(data)
+    found = KernelRecord(number, facts["name"], {"reason": facts["reason"], "outs": facts["outs"]})
+    found.device, found.cached, found.error = facts["device"], facts["cached"], facts["error"]
+    found.start_ns, found.elapsed_ns = facts["start_ns"], facts["elapsed_ns"]
+    found.ast_id, found.call_id = facts["ast"], facts["call"]
+    found.runs_ns = array("Q", unpack(runs))
+    found.detail = json.loads(inflate(page)) or None
+    return found
+
+
+def _read_sites(data: str) -> list[tuple[tuple[Frame, ...], str]]:
+    return [(tuple(Frame(*f) for f in frames), method) for method, frames in json.loads(data)]
