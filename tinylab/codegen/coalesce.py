@@ -17,7 +17,7 @@ from tinylab.codegen.lanes import broadcast_lanes, is_lane_vector, lane_axis, pi
 from tinylab.codegen.opt.strides import sum_terms
 from tinylab.codegen.range_tools import rebuild_with
 from tinylab.dtype import AddrSpace
-from tinylab.opcodes import Ops
+from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 
@@ -58,24 +58,20 @@ class Rows:
         """Each row of a value: shape () where it is the same in all lanes, else (width,)."""
         if not x.shape:
             return [x] * len(self.places)
-        own = (1,) * (len(self.shape) - len(x.shape)) + x.shape
-        if all(u.op is not Ops.LOAD and u.op is not Ops.INDEX for u in _shaped(x)):
-            return [self._at(x, place, own) for place in self.places]
-        flat = reshape(broadcast_lanes(x, (*self.shape[:-1], own[-1])), (len(self.places), own[-1]))
+        vectors = _vectors(x)
+        if vectors is not None:
+            return [self._at(x, vectors, place) for place in self.places]
+        last = x.shape[-1]
+        flat = reshape(broadcast_lanes(x, (*self.shape[:-1], last)), (len(self.places), last))
         return [_scalar(pick(flat, i)) for i in range(len(self.places))]
 
-    def _at(self, x: UOp, place: tuple[int, ...], own: tuple[int, ...]) -> UOp:
-        """The row of an expression of lane vectors, with the leading lanes put in."""
-        new: dict[UOp, UOp] = {}
-        rank = len(self.shape)
-        for u in _shaped(x):
-            if not is_lane_vector(u) or u in new:
-                continue
+    def _at(self, x: UOp, vectors: dict[UOp, UOp], place: tuple[int, ...]) -> UOp:
+        """The row of an expression of vectors, with the items of the leading lanes put in."""
+        new = {}
+        for u, items in vectors.items():
             axis = lane_axis(u)
-            flat = u.src[0] if u.op is Ops.RESHAPE else u
-            new[u] = flat if axis == -1 else UOp.const(place[rank + axis])
-        found = rebuild_with(x, new)
-        return found.simplify() if new else _scalar(found)
+            new[u] = items if axis == -1 else items.src[place[len(self.shape) + axis]]
+        return _scalar(rebuild_with(x, new)).simplify()
 
     def join(self, rows: list[UOp]) -> UOp:
         """Rows put together into a value of the lane shape."""
@@ -84,9 +80,24 @@ class Rows:
         return reshape(UOp.stack(*rows), self.shape)
 
 
-def _shaped(x: UOp) -> list[UOp]:
-    """The nodes below that have lanes."""
-    return [u for u in x.toposort(lambda u: bool(u._shape)) if u.op is not Ops.CONST]
+def _vectors(x: UOp) -> dict[UOp, UOp] | None:
+    """The vectors along one lane axis that an expression is made of, each with its STACK.
+
+    None if it is made of anything else that has lanes, such as a wide load.
+    """
+    found: dict[UOp, UOp] = {}
+
+    def is_inner(u: UOp) -> bool:
+        if not u._shape:
+            return False
+        stack = u.src[0] if u.op is Ops.RESHAPE else u
+        if stack.op is Ops.STACK and len(stack.shape) == 1:
+            found[u] = stack
+            return False
+        return True
+
+    inner = x.toposort(is_inner)
+    return found if all(u.op in GroupOp.Elementwise for u in inner) else None
 
 
 def _scalar(x: UOp) -> UOp:

@@ -113,7 +113,7 @@ def _reduce_axes(x: UOp, axes: list[int], op: Ops) -> UOp:
     for axis in axes:
         shape[axis] = 1
     reduced = UOp(Ops.REDUCE, x.dtype, (lead,), ReduceArg(op, len(axes)))
-    return reshape(reduced, shape)
+    return reshape(reduced, shape if any(n != 1 for n in shape) else ())
 
 
 # fmt: off

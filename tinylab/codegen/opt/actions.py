@@ -23,7 +23,15 @@ WORKGROUP_KINDS = (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE)
 
 
 def _axis(k: Scheduler, opt: Opt) -> UOp:
-    return k.rngs[k.real_axis(opt.op, opt.axis)]
+    """The range of an opt's axis; its steps must not depend on each other."""
+    rng = k.rngs[k.real_axis(opt.op, opt.axis)]
+    carried = any(u.op is Ops.AFTER and rng in u.src[1:] for u in k.ast.toposort())
+    check(
+        not carried,
+        f"can't apply range to this dim: {opt.op.name} of axis {opt.axis}, a loop written by hand "
+        "that carries a value from step to step",
+    )
+    return rng
 
 
 def _amount(opt: Opt, rng: UOp) -> int:
