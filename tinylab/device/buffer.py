@@ -322,7 +322,8 @@ class LRUAllocator(Allocator[Opaque]):
     def free(self, opaque: Opaque, size: int, options: BufferSpec | None = None) -> None:
         """Keeps the memory unless LRU is 0 or the wishes forbid it."""
         spec = options or self.default_buffer_spec
-        if not LRU or spec.nolru or spec.external_ptr is not None or size == 0:
+        # What was freed holds its old bytes: no answer to a wish for zeros.
+        if not LRU or spec.nolru or spec.zero or spec.external_ptr is not None or size == 0:
             super().free(opaque, size, options)
             return
         with self._lock:

@@ -130,8 +130,8 @@ def _in_one_line(message: str, src: str) -> str:
     number = place.split(":")[1] if place.count(":") >= 2 else ""
     if not number.isdigit():
         return f"LLVM refuses the kernel: {first.strip()}"
-    shown = src.splitlines()[int(number) - 1].strip() if int(number) <= src.count("\n") + 1 else ""
-    return f"line {number}: {what.strip()}: {shown}"
+    shown = "".join(src.splitlines()[int(number) - 1 : int(number)]).strip()
+    return f"line {number}: {what.strip()}{': ' if shown else ''}{shown}"
 
 
 @functools.cache
@@ -148,15 +148,20 @@ def _initialize(native: bool) -> None:
 @functools.cache
 def _resolve(arch: CPUArch) -> tuple[str, str]:
     """LLVM's names for a processor and its features; "native" is asked of this machine."""
+    exact = _EXACT if arch.machine == "x86_64" else ""
     if arch.cpu != "native":
-        return arch.cpu, arch.llvm_features
+        return arch.cpu, ",".join(filter(None, (arch.llvm_features, exact)))
     if arch.machine != host_machine():
         raise CompileError(
             f"native code for {arch.machine} cannot be made on {host_machine()}",
             help=f"name a processor: {arch.machine},generic",
         )
     host = llvm.get_host_cpu_features().flatten()
-    return llvm.get_host_cpu_name(), ",".join(filter(None, (host, arch.llvm_features)))
+    return llvm.get_host_cpu_name(), ",".join(filter(None, (host, arch.llvm_features, exact)))
+
+
+# Their conversions to bfloat take subnormal numbers for zero.
+_EXACT = "-avx512bf16,-avxneconvert"
 
 
 # *** linking

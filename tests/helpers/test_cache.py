@@ -1,0 +1,144 @@
+import hashlib
+import os
+import sqlite3
+import threading
+
+import pytest
+
+from tinylab.errors import ContractError, FetchError
+from tinylab.helpers import Context, cache
+
+
+@pytest.fixture(autouse=True)
+def own_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "CACHEDB", str(tmp_path / "sub" / "cache.db"))
+    monkeypatch.setattr(cache, "cache_dir", str(tmp_path))
+
+
+VALUES = [
+    b"\0\xff",
+    "text",
+    1,
+    1.5,
+    True,
+    (1, (2, "x")),
+    [1, [b"b"]],
+    {"a": (1,)},
+    {1: {2: 3}},
+    {},
+    (),
+]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_values_come_back_as_they_were(value):
+    assert cache.diskcache_put("table", "key", value) == value
+    found = cache.diskcache_get("table", "key")
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_keys_and_tables_are_apart():
+    cache.diskcache_put("a", {"x": 1, "y": (2,)}, "first")
+    cache.diskcache_put("b", {"x": 1, "y": (2,)}, "second")
+    assert cache.diskcache_get("a", {"y": (2,), "x": 1}) == "first"
+    assert cache.diskcache_get("b", {"x": 1, "y": (2,)}) == "second"
+    assert cache.diskcache_get("a", {"x": 2}) is None
+    cache.diskcache_clear()
+    assert cache.diskcache_get("a", {"x": 1, "y": (2,)}) is None
+
+
+def test_off_means_off():
+    with Context(CACHELEVEL=0):
+        cache.diskcache_put("t", "k", 1)
+        assert cache.diskcache_get("t", "k") is None
+    assert not os.path.exists(cache.CACHEDB)
+
+
+def test_a_changed_row_is_not_believed():
+    cache.diskcache_put("t", "k", b"machine code")
+    with sqlite3.connect(cache.CACHEDB) as db:
+        db.execute("update cached set value=?", (b"bother code",))
+    assert cache.diskcache_get("t", "k") is None
+    cache.diskcache_put("t", "k", b"machine code")
+    assert cache.diskcache_get("t", "k") == b"machine code"
+
+
+def test_a_row_moved_to_another_key_is_not_believed():
+    cache.diskcache_put("t", "k", b"machine code")
+    with sqlite3.connect(cache.CACHEDB) as db:
+        db.execute("update cached set key='other'")
+    assert cache.diskcache_get("t", "other") is None
+
+
+def test_a_damaged_file_is_one_warning_and_made_anew():
+    os.makedirs(os.path.dirname(cache.CACHEDB))
+    with open(cache.CACHEDB, "wb") as f:
+        f.write(b"this is no database" * 100)
+    with pytest.warns(UserWarning, match="damaged"):
+        assert cache.diskcache_get("t", "k") is None
+    cache.diskcache_put("t", "k", 1)  # silent
+    cache._store.opened = None  # as a new process finds it
+    cache.diskcache_put("t", "k", 2)
+    assert cache.diskcache_get("t", "k") == 2
+
+
+def test_a_folder_that_cannot_be_written_is_one_warning(monkeypatch):
+    monkeypatch.setattr(cache, "CACHEDB", "/proc/nowhere/cache.db")
+    with pytest.warns(UserWarning, match="cannot be used"):
+        cache.diskcache_put("t", "k", 1)
+    assert cache.diskcache_get("t", "k") is None
+
+
+def test_a_file_of_another_version_is_emptied(monkeypatch):
+    cache.diskcache_put("t", "k", 1)
+    monkeypatch.setattr(cache, "VERSION", 999)
+    cache._store.opened = None
+    assert cache.diskcache_get("t", "k") is None
+
+
+def test_what_is_no_plain_data_is_refused():
+    with pytest.raises(ContractError, match="object cannot be kept"):
+        cache.diskcache_put("t", "k", object())
+
+
+def test_many_threads_at_once():
+    def work(n):
+        for i in range(50):
+            cache.diskcache_put("t", f"{n}-{i}", (n, i))
+            assert cache.diskcache_get("t", f"{n}-{i}") == (n, i)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert cache.diskcache_get("t", "3-49") == (3, 49)
+
+
+def test_a_function_is_called_once_per_argument():
+    calls = []
+
+    @cache.diskcache
+    def slow(x):
+        calls.append(x)
+        return (x, x)
+
+    assert [slow(1), slow(1), slow(2)] == [(1, 1), (1, 1), (2, 2)]
+    assert calls == [1, 2]
+
+
+def test_fetch_keeps_and_checks(tmp_path):
+    source = tmp_path / "served.bin"
+    source.write_bytes(b"data")
+    url = source.as_uri()
+    right = hashlib.sha256(b"data").hexdigest()
+    path = cache.fetch(url, sha256=right)
+    assert path.read_bytes() == b"data"
+    source.write_bytes(b"other")
+    assert cache.fetch(url, sha256=right) == path
+    with pytest.raises(FetchError, match="has SHA-256"):
+        cache.fetch(url, sha256=right, allow_caching=False)
+    source.unlink()
+    with pytest.raises(FetchError, match="cannot fetch"):
+        cache.fetch(url, "new-name")

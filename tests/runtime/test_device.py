@@ -1,0 +1,75 @@
+import pytest
+
+from tinylab.device import Device, canonicalize_device, enumerate_devices_str
+from tinylab.errors import DeviceError, UnknownDeviceError
+from tinylab.helpers import Context
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("cpu", "CPU"), ("CPU:0", "CPU"), ("cpu:1", "CPU:1"), ("null", "NULL")]
+)
+def test_one_spelling_per_device(given, name):
+    assert Device.canonicalize(given) == name
+    assert Device[given] is Device[name]
+    assert Device[given].device == name
+
+
+def test_the_default_follows_dev():
+    with Context(DEV=""):
+        assert Device.DEFAULT == Device.canonicalize(None) == "CPU"
+    with Context(DEV="NULL"):
+        assert Device.DEFAULT == "NULL"
+        assert Device.default is Device["null"]
+    with pytest.raises(AttributeError, match=r"setting Device.DEFAULT is deprecated"):
+        Device.DEFAULT = "CPU"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"), [("CPUU", "CPU"), ("NUL", "NULL"), ("PYTHN", "PYTHON"), ("cpuu:1", "CPU")]
+)
+def test_an_unknown_name_is_answered_with_the_nearest(wrong, near):
+    with pytest.raises(UnknownDeviceError, match=f"did you mean {near}"):
+        Device[wrong]
+
+
+def test_scripts_catch_an_unknown_device():
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'tinylab.runtime.ops_foo'"):
+        Device["FOO"]
+
+
+def test_use_may_be_forbidden():
+    with Context(ALLOW_DEVICE_USAGE=0):
+        with pytest.raises(AssertionError, match="usage of device CPU disallowed"):
+            Device["CPU"]
+        assert Device["PYTHON"].device == "PYTHON"
+
+
+def test_several_devices():
+    assert canonicalize_device(("cpu:0", "cpu:1")) == ("CPU", "CPU:1")
+    assert canonicalize_device(("cpu",)) == "CPU"
+    assert any(line.startswith("CPU") for line in enumerate_devices_str())
+    assert "CPU" in list(Device.get_available_devices())
+
+
+def test_the_toolchain_follows_dev():
+    host = Device["CPU"].arch
+    assert host.endswith(",native")
+    with Context(DEV="CPU:LLVM:x86_64,x86-64"):
+        assert str(Device["CPU"].target) == "CPU:LLVM:x86_64,x86-64"
+        assert Device["CPU"].compiler.cpu == "x86-64"
+        assert Device["CPU"].renderer.target.arch == "x86_64,x86-64"
+    assert Device["CPU"].arch == host
+
+
+@pytest.mark.parametrize(
+    ("dev", "what"),
+    [
+        ("CPU:LLVN", "CPU has no renderer LLVN, did you mean: LLVM"),
+        ("CPU:XYZ", "CPU has no renderer XYZ$"),
+        ("NULL:LLVMM", "NULL has no renderer LLVMM, did you mean: LLVM"),
+    ],
+)
+def test_a_wrong_renderer_is_answered_with_the_nearest(dev, what):
+    device = dev.split(":")[0]
+    with Context(DEV=dev), pytest.raises(DeviceError, match=what):
+        Device[device].renderer  # noqa: B018
