@@ -1,0 +1,70 @@
+/** Numbers and names as the views write them. */
+
+const THIN_SPACE = "\u2009";
+
+/** 12345 -> "12,345" */
+export function count(n: number): string {
+  return Math.round(n).toLocaleString("en-US");
+}
+
+/** 1, "match" -> "1 match";  3, "match" -> "3 matches" */
+export function plural(n: number, noun: string): string {
+  const many = /(s|x|ch|sh)$/.test(noun) ? `${noun}es` : `${noun}s`;
+  return `${count(n)} ${n === 1 ? noun : many}`;
+}
+
+/** Three significant digits, without an exponent. */
+export function digits(x: number): string {
+  if (x === 0) return "0";
+  const size = Math.abs(x);
+  if (size >= 100) return count(x);
+  if (size >= 10) return x.toFixed(1);
+  if (size >= 1) return x.toFixed(2);
+  return Number(x.toPrecision(2)).toString();
+}
+
+/** Microseconds in the unit that suits them: 1250 -> "1.25 ms" */
+export function duration(us: number | null | undefined): string {
+  if (us === null || us === undefined || !Number.isFinite(us)) return "–";
+  if (us < 1) return `${digits(us * 1000)}${THIN_SPACE}ns`;
+  if (us < 1000) return `${digits(us)}${THIN_SPACE}µs`;
+  if (us < 1_000_000) return `${digits(us / 1000)}${THIN_SPACE}ms`;
+  return `${digits(us / 1_000_000)}${THIN_SPACE}s`;
+}
+
+/** A rate, or a dash where it is unknown. */
+export function rate(x: number | null | undefined): string {
+  return x === null || x === undefined || !Number.isFinite(x) ? "–" : digits(x);
+}
+
+/** 4096 -> "4.00 KiB" */
+export function bytes(n: number | null | undefined): string {
+  if (n === null || n === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let size = n;
+  let unit = 0;
+  while (size >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? count(size) : digits(size)}${THIN_SPACE}${units[unit]}`;
+}
+
+/** Keeps the start of a long text: "abcdef", 4 -> "abc…" */
+export function clip(text: string, length: number): string {
+  return text.length <= length ? text : `${text.slice(0, Math.max(1, length - 1))}…`;
+}
+
+/** The last parts of a path: "/a/b/c/d.py", 2 -> "c/d.py" */
+export function tail(path: string, parts = 2): string {
+  return path.split(/[\\/]/).slice(-parts).join("/");
+}
+
+/** Whether every word of a query is in a text, whatever the case. */
+export function matches(text: string, query: string): boolean {
+  const low = text.toLowerCase();
+  return query
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => low.includes(word));
+}

@@ -1,0 +1,243 @@
+/** From a step to boxes and arrows: what is drawn, what is written in it, and how large it is. */
+import { consumersOf } from "../base/graph.ts";
+import { clip } from "../base/text.ts";
+import type { Shown } from "../protocol/cache.ts";
+import type { Kind, Node } from "../protocol/types.ts";
+import { near } from "./fold.ts";
+import type { LayoutInput } from "./types.ts";
+
+export type NodeMark = "" | "added" | "gone" | "rebuilt";
+export type Role = "" | "before" | "after";
+
+export interface SceneNode {
+  readonly id: number;
+  readonly title: string;
+  readonly detail: string;
+  readonly type: string;
+  readonly kind: Kind;
+  readonly mark: NodeMark;
+  readonly role: Role;
+  readonly root: boolean;
+  /** Neighbours that are folded away. */
+  readonly hiddenSources: number;
+  readonly hiddenUses: number;
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface SceneEdge {
+  readonly from: number;
+  readonly to: number;
+  readonly slot: number;
+  /** Only there to keep the node before near to the node after. */
+  readonly invisible: boolean;
+}
+
+export interface Scene {
+  readonly nodes: readonly SceneNode[];
+  readonly edges: readonly SceneEdge[];
+  readonly input: LayoutInput;
+  readonly index: ReadonlyMap<number, number>;
+  readonly before: number | null;
+  readonly after: number | null;
+  /** All nodes of the graph, drawn or not. */
+  readonly total: number;
+  readonly folded: boolean;
+}
+
+export interface SceneOptions {
+  /** Write constants into the nodes that use them. */
+  readonly inline: boolean;
+  /** Draw what the step removed. */
+  readonly ghosts: boolean;
+  /** Fold graphs with more nodes than this. */
+  readonly foldAbove: number;
+  /** How many nodes of a folded graph are drawn. */
+  readonly keep: number;
+  /** Nodes whose surroundings the user asked for. */
+  readonly opened: readonly number[];
+  readonly charWidth: number;
+}
+
+export interface OldPlace {
+  readonly x: number;
+  readonly rank: number;
+}
+
+const LINE = 14;
+const PAD_X = 9;
+const PAD_Y = 6;
+const MAX_CHARS = 34;
+
+export function buildScene(
+  shown: Shown,
+  options: SceneOptions,
+  old: (id: number) => OldPlace | undefined,
+): Scene {
+  const { step, nodes } = shown;
+  const ghosts = options.ghosts ? shown.gone : [];
+  const order = mergeOrders(shown, ghosts);
+  const special = new Set<number>([step.root]);
+  if (step.after !== null) special.add(step.after);
+  if (step.before !== null) special.add(step.before);
+  const inlined = options.inline ? inlineTexts(nodes, order, special) : new Map<number, string>();
+  const uses = consumersOf(nodes, order);
+  const whole = order.filter((id) => !inlined.has(id));
+  const folded = whole.length > options.foldAbove;
+  const kept = folded
+    ? near(nodes, uses, centresOf(shown, options.opened), options.keep)
+    : new Set(whole);
+  const drawn = whole.filter((id) => kept.has(id));
+  const index = new Map(drawn.map((id, i) => [id, i]));
+  const gone = new Set(ghosts);
+  const markOf = (id: number): NodeMark => {
+    if (gone.has(id)) return "gone";
+    if (shown.added.has(id)) return "added";
+    return shown.rebuilt.has(id) ? "rebuilt" : "";
+  };
+  const visible = (ids: readonly number[]): number => ids.filter((id) => index.has(id)).length;
+  const boxes = drawn.map((id) => {
+    const node = nodes.get(id)!;
+    const drawable = node.src.filter((src) => !inlined.has(src));
+    const role: Role =
+      id === step.after ? "after" : id === step.before && gone.has(id) ? "before" : "";
+    return box(node, inlined, options.charWidth, {
+      mark: markOf(id),
+      role,
+      root: id === step.root,
+      hiddenSources: drawable.length - visible(drawable),
+      hiddenUses: (uses.get(id) ?? []).length - visible(uses.get(id) ?? []),
+    });
+  });
+  const edges = edgesOf(shown, drawn, index, uses);
+  return {
+    nodes: boxes,
+    edges,
+    input: inputOf(boxes, edges, index, old),
+    index,
+    before: step.before,
+    after: step.after,
+    total: shown.order.length,
+    folded,
+  };
+}
+
+/** Constants, and stacks of constants, as the text that their users show instead. */
+export function inlineTexts(
+  nodes: ReadonlyMap<number, Node>,
+  order: readonly number[],
+  except: ReadonlySet<number>,
+): Map<number, string> {
+  const texts = new Map<number, string>();
+  for (const id of order) {
+    const node = nodes.get(id)!;
+    if (except.has(id)) continue;
+    if (node.op === "CONST") texts.set(id, clip(node.arg || node.label, 14));
+    else if (node.op === "STACK" && node.src.every((src) => texts.has(src))) {
+      texts.set(id, clip(`(${node.src.map((src) => texts.get(src)).join(", ")})`, 26));
+    } else if (node.op === "NOOP" && node.src.length === 0) texts.set(id, "–");
+  }
+  return texts;
+}
+
+function box(
+  node: Node,
+  inlined: ReadonlyMap<number, string>,
+  charWidth: number,
+  rest: Omit<SceneNode, "id" | "title" | "detail" | "type" | "kind" | "width" | "height">,
+): SceneNode {
+  const detail = clip(detailOf(node, inlined), MAX_CHARS);
+  const type = clip(typeOf(node), MAX_CHARS);
+  const first = node.op.length + (detail ? detail.length + 1 : 0);
+  const chars = Math.max(first, type.length, 3);
+  return {
+    id: node.id,
+    title: node.op,
+    detail,
+    type,
+    kind: node.kind,
+    ...rest,
+    width: Math.ceil(chars * charWidth) + 2 * PAD_X,
+    height: (type ? 2 : 1) * LINE + 2 * PAD_Y,
+  };
+}
+
+/** The argument of a node, then its operands if some are written here: "• 4". */
+function detailOf(node: Node, inlined: ReadonlyMap<number, string>): string {
+  const parts = [];
+  if (node.arg && node.arg !== "None") parts.push(node.arg);
+  if (node.src.some((src) => inlined.has(src))) {
+    parts.push(node.src.map((src) => inlined.get(src) ?? "•").join(" "));
+  }
+  return parts.join(" ");
+}
+
+function typeOf(node: Node): string {
+  const shape = node.shape && node.shape.length > 0 ? ` ${node.shape.join("×")}` : "";
+  const dtype = node.dtype === "void" ? "" : node.dtype;
+  return `${dtype}${shape}`.trim();
+}
+
+function centresOf(shown: Shown, opened: readonly number[]): number[] {
+  const { before, after, root } = shown.step;
+  const centres = [after, before, ...opened].filter((id): id is number => id !== null);
+  return centres.length > 0 ? centres : [root];
+}
+
+/**
+ * Sources before users, with the removed nodes among them: they are drawn from nodes that are old,
+ * and the node before stands beside the users of the node after, which were rebuilt.
+ */
+function mergeOrders(shown: Shown, ghosts: readonly number[]): number[] {
+  if (ghosts.length === 0) return [...shown.order];
+  const { order, rebuilt } = shown;
+  return [
+    ...order.filter((id) => !rebuilt.has(id)),
+    ...ghosts,
+    ...order.filter((id) => rebuilt.has(id)),
+  ];
+}
+
+/** All edges into each drawn node, in the order in which the nodes are drawn. */
+function edgesOf(
+  shown: Shown,
+  drawn: readonly number[],
+  index: ReadonlyMap<number, number>,
+  uses: ReadonlyMap<number, readonly number[]>,
+): SceneEdge[] {
+  const { before, after } = shown.step;
+  // Only users that were rebuilt: an older one may be a source of the node before.
+  const beside = new Set(
+    before !== null && after !== null && before !== after && index.has(before)
+      ? (uses.get(after) ?? []).filter((id) => shown.rebuilt.has(id))
+      : [],
+  );
+  const edges: SceneEdge[] = [];
+  for (const id of drawn) {
+    shown.nodes.get(id)!.src.forEach((src, slot) => {
+      if (index.has(src)) edges.push({ from: src, to: id, slot, invisible: false });
+    });
+    if (beside.has(id)) edges.push({ from: before!, to: id, slot: -1, invisible: true });
+  }
+  return edges;
+}
+
+function inputOf(
+  boxes: readonly SceneNode[],
+  edges: readonly SceneEdge[],
+  index: ReadonlyMap<number, number>,
+  old: (id: number) => OldPlace | undefined,
+): LayoutInput {
+  const srcStart = new Int32Array(boxes.length + 1);
+  for (const edge of edges) srcStart[index.get(edge.to)! + 1]! += 1;
+  for (let i = 0; i < boxes.length; i += 1) srcStart[i + 1]! += srcStart[i]!;
+  return {
+    count: boxes.length,
+    widths: Float32Array.from(boxes, (node) => node.width),
+    heights: Float32Array.from(boxes, (node) => node.height),
+    srcStart,
+    src: Int32Array.from(edges, (edge) => index.get(edge.from)!),
+    oldX: Float32Array.from(boxes, (node) => old(node.id)?.x ?? Number.NaN),
+    oldRank: Int32Array.from(boxes, (node) => old(node.id)?.rank ?? -1),
+  };
+}

@@ -1,0 +1,244 @@
+/** One record as the front end knows it: shared by all views of a model. */
+import { Superseded } from "../base/lanes.ts";
+import { Store } from "../base/store.ts";
+import { type At, type Shown, StepCache, sameAt } from "./cache.ts";
+import { Client, KernelGone, type Link, type Port, type Push } from "./client.ts";
+import type { KernelDetail, LineMarks, Overview, PassInfo, StageInfo, Step } from "./types.ts";
+
+export interface SessionState {
+  readonly overview: Overview | null;
+  /** Where the user stands. It moves at once, whatever the kernel does. */
+  readonly at: At | null;
+  /** What is drawn: it follows `at` as answers come. */
+  readonly shown: Shown | null;
+  readonly link: Link;
+  /** A sentence about the last thing that failed. */
+  readonly problem: string | null;
+  readonly node: number | null;
+  readonly kernel: number | null;
+  /** Lines of the cell that were chosen, and what descends from them. */
+  readonly lines: readonly number[];
+  readonly marks: LineMarks | null;
+}
+
+/** Where in the record a pass stands. */
+export interface PassPlace {
+  readonly pass: PassInfo;
+  readonly stage: StageInfo;
+  /** Position among all passes of the record. */
+  readonly index: number;
+}
+
+const PREFETCH = 2;
+
+/**
+ * Holds the step that is shown, what is chosen, and the answers that were given.
+ *
+ * Moving is immediate: `at` changes, a step that is here is shown at once, and one that is not is
+ * asked for; while an answer is on its way only the last place waits.
+ */
+export class Session {
+  readonly state: Store<SessionState>;
+  readonly client: Client;
+  readonly cache = new StepCache();
+  /** Views that are open, for clean-up and for tests. */
+  readonly views = new Set<object>();
+  readonly #pushed = new Set<(push: Push) => void>();
+  readonly #kernels = new Map<number, KernelDetail>();
+  #places = new Map<number, PassPlace>();
+  #passes: readonly PassPlace[] = [];
+
+  constructor(port: Port, overview: Overview | null, first: Step | null) {
+    this.state = new Store<SessionState>({
+      overview: null,
+      at: null,
+      shown: null,
+      link: "ready",
+      problem: null,
+      node: null,
+      kernel: null,
+      lines: [],
+      marks: null,
+    });
+    this.client = new Client(
+      port,
+      (link) => this.#onLink(link),
+      (push) => {
+        for (const hear of this.#pushed) hear(push);
+      },
+    );
+    this.load(overview, first);
+  }
+
+  /** Takes over another overview: the record is ready, or was released and came back. */
+  load(overview: Overview | null, first: Step | null): void {
+    this.#passes = overview ? placesOf(overview) : [];
+    this.#places = new Map(this.#passes.map((place) => [place.pass.id, place]));
+    this.#kernels.clear();
+    this.cache.clear();
+    if (first) this.cache.put(first);
+    const at = first ? { pass: first.pass, k: first.k } : this.#firstPlace();
+    this.state.set({
+      overview,
+      at,
+      shown: at ? this.cache.get(at) : null,
+      node: null,
+      kernel: overview?.kernels[0]?.id ?? null,
+      lines: [],
+      marks: null,
+      problem: null,
+    });
+    if (at && !this.state.now.shown) this.goTo(at);
+  }
+
+  get passes(): readonly PassPlace[] {
+    return this.#passes;
+  }
+
+  place(pass: number | undefined): PassPlace | undefined {
+    return pass === undefined ? undefined : this.#places.get(pass);
+  }
+
+  onPush(hear: (push: Push) => void, signal: AbortSignal): void {
+    this.#pushed.add(hear);
+    signal.addEventListener("abort", () => this.#pushed.delete(hear), { once: true });
+  }
+
+  /** Stands at match k of a pass; k is held within the pass. */
+  goTo(at: At): void {
+    const place = this.#places.get(at.pass);
+    if (!place) return;
+    const wanted = { pass: at.pass, k: Math.min(Math.max(0, at.k), place.pass.matches) };
+    const here = this.cache.get(wanted);
+    this.state.set(here ? { at: wanted, shown: here } : { at: wanted });
+    if (here) this.#prefetch(wanted);
+    else void this.#fetch(wanted);
+  }
+
+  /** Moves by some matches within the pass. */
+  stepBy(delta: number): void {
+    const at = this.state.now.at;
+    if (at) this.goTo({ pass: at.pass, k: at.k + delta });
+  }
+
+  /** The next pass in a direction that changed something, or failed; at its start. */
+  passBy(direction: 1 | -1): void {
+    const here = this.place(this.state.now.at?.pass);
+    let index = (here?.index ?? -1) + direction;
+    while (this.#passes[index] && !worthShowing(this.#passes[index]!.pass)) index += direction;
+    const next = this.#passes[index];
+    if (next) this.goTo({ pass: next.pass.id, k: 0 });
+  }
+
+  choose(node: number | null): void {
+    this.state.set({ node });
+  }
+
+  chooseKernel(kernel: number): void {
+    this.state.set({ kernel });
+  }
+
+  /** Chooses lines of the cell and asks what descends from them. */
+  async chooseLines(lines: readonly number[]): Promise<void> {
+    if (lines.length === 0) {
+      this.state.set({ lines, marks: null });
+      return;
+    }
+    this.state.set({ lines });
+    try {
+      const marks = await this.client.ask("lines", { lines });
+      if (this.state.now.lines === lines) this.state.set({ marks });
+    } catch (error) {
+      this.report(error);
+    }
+  }
+
+  async kernelDetail(kernel: number): Promise<KernelDetail> {
+    const known = this.#kernels.get(kernel);
+    if (known) return known;
+    const detail = await this.client.ask("kernel", { kernel });
+    this.#kernels.set(kernel, detail);
+    return detail;
+  }
+
+  /** A run changed this kernel's history: ask again next time. */
+  forgetKernel(kernel: number): void {
+    this.#kernels.delete(kernel);
+  }
+
+  /** Shows an error once; that a request gave way to a newer one is none. */
+  report(error: unknown): void {
+    if (error instanceof Superseded || error instanceof KernelGone) return;
+    this.state.set({ problem: error instanceof Error ? error.message : String(error) });
+  }
+
+  #firstPlace(): At | null {
+    const first = this.#passes.find((place) => worthShowing(place.pass)) ?? this.#passes[0];
+    return first ? { pass: first.pass.id, k: 0 } : null;
+  }
+
+  async #fetch(at: At): Promise<void> {
+    try {
+      let here = await this.#load(at, this.#base());
+      if (!here && sameAt(this.state.now.at, at)) here = await this.#load(at, null);
+      if (here && sameAt(this.state.now.at, at)) {
+        this.state.set({ shown: here, problem: null });
+        this.#prefetch(at);
+      }
+    } catch (error) {
+      this.report(error);
+    }
+  }
+
+  /** Asks for a step, page by page; null if it leaned on nodes that were dropped here. */
+  async #load(at: At, from: At | null): Promise<Shown | null> {
+    const step = await this.client.ask("step", { ...at, from }, "step");
+    const nodes = [...step.nodes];
+    for (let more = step.more ?? false; more && sameAt(this.state.now.at, at); ) {
+      const args = { kind: "nodes", ...at, from, after: nodes.length };
+      const page = await this.client.ask("more", args, "more");
+      nodes.push(...page.nodes);
+      more = page.more;
+    }
+    this.cache.put({ ...step, nodes });
+    return sameAt(this.state.now.at, at) ? this.cache.get(at) : null;
+  }
+
+  /** A step that is certainly here, to answer with a difference to it. */
+  #base(): At | null {
+    const shown = this.state.now.shown;
+    if (!shown || !this.cache.nodes.has(shown.step.root)) return null;
+    return { pass: shown.step.pass, k: shown.step.k };
+  }
+
+  #prefetch(at: At): void {
+    const place = this.#places.get(at.pass);
+    if (!place || this.client.link !== "ready" || this.client.isBusy("prefetch")) return;
+    for (let ahead = 1; ahead <= PREFETCH; ahead += 1) {
+      const next = { pass: at.pass, k: at.k + ahead };
+      if (next.k > place.pass.matches || this.cache.has(next)) continue;
+      this.client
+        .ask("step", { ...next, from: at }, "prefetch")
+        .then((step) => {
+          if (!step.more) this.cache.put(step);
+        })
+        .catch(() => {});
+      return;
+    }
+  }
+
+  #onLink(link: Link): void {
+    this.state.set({ link });
+  }
+}
+
+/** Whether a pass did anything that one would look at. */
+export function worthShowing(pass: PassInfo): boolean {
+  return pass.changed || pass.failed || pass.matches > 0;
+}
+
+function placesOf(overview: Overview): PassPlace[] {
+  return overview.stages
+    .flatMap((stage) => stage.passes.map((pass) => ({ pass, stage })))
+    .map((place, index) => ({ ...place, index }));
+}

@@ -1,0 +1,294 @@
+// Printed by `python -m tinylab_widgets.messages`; change that file, not this one.
+
+export type Kind =
+  | "movement"
+  | "alu"
+  | "reduce"
+  | "memory"
+  | "const"
+  | "range"
+  | "control"
+  | "other";
+
+export type Mark = "" | "+" | "-";
+
+/** A place in source code. */
+export interface Place {
+  readonly file: string;
+  readonly line: number;
+}
+
+/** One pass of a stage: what it is called, and how much it did. */
+export interface PassInfo {
+  readonly id: number;
+  readonly name: string;
+  readonly matches: number;
+  readonly elapsed_us: number;
+  readonly changed: boolean;
+  readonly direction: string;
+  readonly nodes: number;
+  readonly place: Place | null;
+  readonly failed: boolean;
+  readonly parent?: number | null;
+}
+
+/** A stage of the way from tensor graph to program: the passes in the order in which they ran. */
+export interface StageInfo {
+  readonly id: number;
+  readonly name: string;
+  readonly kernel: number | null;
+  readonly elapsed_us: number;
+  readonly passes: readonly PassInfo[];
+}
+
+/** A row of the table of kernels. */
+export interface KernelInfo {
+  readonly id: number;
+  readonly name: string;
+  readonly display: string;
+  readonly reason: string;
+  readonly opts: readonly string[];
+  readonly device: string;
+  readonly elapsed_us: number | null;
+  readonly runs: number;
+  readonly gflops: number | null;
+  readonly gbs: number | null;
+  readonly lines: readonly number[];
+  readonly ops: number | null;
+  readonly mem_bytes: number | null;
+  readonly cached: boolean;
+  readonly method: readonly string[];
+  readonly error?: string | null;
+}
+
+/** What ended the cell, and the match at which it happened, if it was a rewrite. */
+export interface ErrorInfo {
+  readonly type: string;
+  readonly message: string;
+  readonly pass_id: number | null;
+  readonly match: number | null;
+}
+
+/** The text of the cell that was recorded. */
+export interface CellInfo {
+  readonly text: string;
+  readonly lines: number;
+}
+
+/** Sums over the record. */
+export interface Totals {
+  readonly passes: number;
+  readonly matches: number;
+  readonly kernels: number;
+  readonly elapsed_us: number;
+}
+
+/** All that a front end shows before it asks for anything. */
+export interface Overview {
+  readonly version: number;
+  readonly name: string;
+  readonly status: string;
+  readonly error: ErrorInfo | null;
+  readonly cell: CellInfo;
+  readonly device: string;
+  readonly stages: readonly StageInfo[];
+  readonly kernels: readonly KernelInfo[];
+  readonly totals: Totals;
+  readonly hint?: string;
+}
+
+/** A uop as it is drawn. */
+export interface Node {
+  readonly id: number;
+  readonly op: string;
+  readonly label: string;
+  readonly arg: string;
+  readonly dtype: string;
+  readonly shape: readonly string[] | null;
+  readonly src: readonly number[];
+  readonly kind: "movement" | "alu" | "reduce" | "memory" | "const" | "range" | "control" | "other";
+  readonly lines: readonly number[];
+  readonly tag: string | null;
+}
+
+/** The rule that made a match. */
+export interface RuleInfo {
+  readonly name: string;
+  readonly law: string;
+  readonly source: string;
+  readonly file: string;
+  readonly line: number;
+  readonly elapsed_us: number;
+}
+
+/** The graph of a pass after match k, as nodes that the asker does not have yet. */
+export interface Step {
+  readonly pass: number;
+  readonly k: number;
+  readonly total: number;
+  readonly rule: RuleInfo | null;
+  readonly before: number | null;
+  readonly after: number | null;
+  readonly full: boolean;
+  readonly nodes: readonly Node[];
+  readonly root: number;
+  readonly added: readonly number[];
+  readonly gone: readonly Node[];
+  readonly removed?: readonly number[];
+  readonly more?: boolean;
+  readonly count?: number;
+}
+
+/** More nodes of a step that has very many. */
+export interface NodePage {
+  readonly nodes: readonly Node[];
+  readonly more: boolean;
+}
+
+/** A line of the textual form of a graph. */
+export interface TextLine {
+  readonly text: string;
+  readonly node?: number | null;
+  readonly mark: "" | "+" | "-";
+}
+
+/** The textual form of a step, and its difference from the step before. */
+export interface GraphText {
+  readonly lines: readonly TextLine[];
+  readonly diff: readonly TextLine[];
+  readonly more?: boolean;
+}
+
+/** One place where a search found something. */
+export interface SearchHit {
+  readonly pass: number;
+  readonly k: number;
+  readonly node: number | null;
+  readonly label: string;
+}
+
+/** What a search found. */
+export interface SearchResult {
+  readonly hits: readonly SearchHit[];
+  readonly more: boolean;
+}
+
+/** What descends from some lines of the cell; the keys of `nodes` are pass ids as text. */
+export interface LineMarks {
+  readonly kernels: readonly number[];
+  readonly nodes: { readonly [key: string]: readonly number[] };
+}
+
+/** What is known of one node. */
+export interface NodeDetail {
+  readonly node: Node;
+  readonly lines: readonly number[];
+  readonly kernels: readonly number[];
+  readonly text: string;
+  readonly methods?: readonly string[];
+}
+
+/** An optimisation as it is edited. */
+export interface OptEdit {
+  readonly op: string;
+  readonly axis: number | null;
+  readonly arg: number | string | readonly number[] | null;
+}
+
+/** An axis of a kernel, as opts count them. */
+export interface Axis {
+  readonly name: string;
+  readonly letter: string;
+  readonly size: string;
+  readonly kind: string;
+}
+
+/** Which opts a kernel's device knows. */
+export interface AllowedOpts {
+  readonly ops: readonly string[];
+}
+
+/** A line of rendered source, with the uop that it stands for. */
+export interface SourceLine {
+  readonly text: string;
+  readonly node: number | null;
+  readonly lines: readonly number[];
+  readonly uop?: number | null;
+}
+
+/** A line of assembly, with the line of source that it came from. */
+export interface AssemblyLine {
+  readonly text: string;
+  readonly source_line: number | null;
+}
+
+/** What became of one set of opts. */
+export interface HistoryRow {
+  readonly id: number;
+  readonly opts: readonly OptEdit[];
+  readonly status: string;
+  readonly message: string;
+  readonly median_us: number | null;
+  readonly p10_us: number | null;
+  readonly p90_us: number | null;
+  readonly runs: number;
+  readonly ratio: number | null;
+  readonly gflops: number | null;
+  readonly max_error: number | null;
+  readonly source?: readonly SourceLine[];
+  readonly assembly?: readonly AssemblyLine[];
+}
+
+/** An argument of a kernel. */
+export interface BufferInfo {
+  readonly slot: number;
+  readonly size: number;
+  readonly dtype: string;
+  readonly name?: string;
+}
+
+/** One kernel: its opts, what they may be, its source and its runs. */
+export interface KernelDetail {
+  readonly id: number;
+  readonly name: string;
+  readonly reason: string;
+  readonly opts: readonly OptEdit[];
+  readonly allowed: AllowedOpts;
+  readonly axes: readonly Axis[];
+  readonly source: readonly SourceLine[];
+  readonly assembly: readonly AssemblyLine[];
+  readonly language: string;
+  readonly history: readonly HistoryRow[];
+  readonly buffers: readonly BufferInfo[];
+  readonly metadata: readonly string[];
+}
+
+/** Why an opt cannot be applied. */
+export interface Problem {
+  readonly index: number;
+  readonly message: string;
+}
+
+/** The axes after some opts, or the first opt that cannot be applied. */
+export interface Actions {
+  readonly axes: readonly Axis[];
+  readonly problems: Problem | null;
+}
+
+/** The answer to `run`. */
+export interface RunResult {
+  readonly row: HistoryRow;
+}
+
+/** What each question is answered with. */
+export interface Answers {
+  readonly step: Step;
+  readonly text: GraphText;
+  readonly search: SearchResult;
+  readonly lines: LineMarks;
+  readonly node: NodeDetail;
+  readonly kernel: KernelDetail;
+  readonly actions: Actions;
+  readonly run: RunResult;
+  readonly more: NodePage;
+}

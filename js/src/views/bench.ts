@@ -1,0 +1,286 @@
+/** The bench of one kernel: edit its opts, run it, read how it compares. */
+import { digits, duration, rate } from "../base/text.ts";
+import type { HistoryRow, KernelDetail, OptEdit, Problem } from "../protocol/types.ts";
+import type { CodeView } from "./code.ts";
+import type { Context } from "./context.ts";
+import { button, h, setText } from "./dom.ts";
+import { optsForm } from "./opts.ts";
+
+const STATUS: Readonly<Record<string, string>> = {
+  ok: "same result",
+  refused: "refused",
+  wrong: "wrong result",
+  crashed: "crashed",
+  timeout: "too slow",
+  stopped: "stopped",
+};
+
+export interface BenchView {
+  readonly el: HTMLElement;
+  run(): void;
+  stop(): void;
+}
+
+export function benchView(context: Context, code: CodeView): BenchView {
+  const { session, view, signal } = context;
+  const title = h("h3", {}, "Opts");
+  const reason = h("p", { class: "tl-reason-text" });
+  const status = h("span", { class: "tl-run-status", role: "status" });
+  const rows = h("tbody");
+  const history = h(
+    "table",
+    { class: "tl-table tl-history", "aria-label": "runs of this kernel" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", {}, "Opts"),
+        h(
+          "th",
+          {
+            class: "tl-num",
+            title: "Median of the runs; under it the 10th and the 90th percentile",
+          },
+          "Median",
+        ),
+        h(
+          "th",
+          {
+            class: "tl-num",
+            title: "Time against the unedited kernel, in the same session; below 1 is faster",
+          },
+          "Ratio",
+        ),
+      ),
+    ),
+    rows,
+  );
+  const form = optsForm(() => void check());
+  let detail: KernelDetail | null = null;
+  let running: number | null = null;
+
+  const runButton = button("Run", "Compile, run, compare and time (Ctrl+Enter)", () => void run(), {
+    class: "tl-primary",
+    name: "run",
+  });
+  const stopButton = button("Stop", "End the run at once", () => stop(), { name: "stop" });
+  const reset = button("Reset", "The opts that the kernel was compiled with", () =>
+    load(detail?.opts ?? []),
+  );
+  reset.classList.add("tl-quiet");
+  const clear = button("None", "No opts at all", () => load([]));
+  clear.classList.add("tl-quiet");
+
+  const check = async (): Promise<void> => {
+    const kernel = detail?.id;
+    if (kernel === undefined) return;
+    try {
+      const { axes, problems } = await session.client.ask("actions", { kernel, opts: form.opts });
+      if (detail?.id === kernel) form.check(axes, problems);
+    } catch (error) {
+      session.report(error);
+    }
+  };
+  const load = (opts: readonly OptEdit[]): void => {
+    if (!detail) return;
+    form.set(opts, detail.allowed.ops);
+    void check();
+  };
+
+  const run = async (): Promise<void> => {
+    const kernel = detail?.id;
+    if (kernel === undefined || running !== null) return;
+    running = kernel;
+    setText(status, "starting …");
+    state();
+    try {
+      const { row } = await session.client.ask("run", { kernel, opts: form.opts });
+      session.forgetKernel(kernel);
+      take(kernel, row);
+    } catch (error) {
+      session.report(error);
+      setText(status, "");
+    } finally {
+      running = null;
+      state();
+    }
+  };
+  const take = (kernel: number, row: HistoryRow): void => {
+    setText(status, row.status === "ok" ? "" : row.message);
+    if (detail?.id !== kernel) return;
+    const history = [...detail.history.filter((each) => each.id !== row.id), row];
+    detail = { ...detail, history };
+    drawHistory(row.id);
+    if (row.status === "refused") form.check(detail.axes, problemOf(row, form.opts));
+    else showCode(row);
+  };
+  const showCode = (row: HistoryRow): void => {
+    if (row.source && row.source.length > 0) {
+      code.show({
+        source: row.source,
+        assembly: row.assembly ?? [],
+        language: detail?.language ?? "",
+      });
+    }
+  };
+  const stop = (): void => {
+    if (running !== null) session.client.tell({ id: 0, ask: "stop", args: { kernel: running } });
+  };
+  const state = (): void => {
+    const link = session.state.now.link;
+    runButton.disabled = running !== null || detail === null || link === "gone";
+    stopButton.hidden = running === null;
+    runButton.title =
+      link === "gone"
+        ? "The kernel has gone: run the cell again"
+        : "Compile, run, compare and time (Ctrl+Enter)";
+  };
+
+  const drawHistory = (latest: number | null): void => {
+    const all = [...(detail?.history ?? [])].reverse();
+    const best = Math.min(
+      ...all
+        .filter((row) => row.status === "ok")
+        .map((row) => row.median_us ?? Number.POSITIVE_INFINITY),
+    );
+    rows.replaceChildren(
+      ...all.map((row) =>
+        historyRow(row, row.id === latest, row.median_us === best, () => {
+          load(row.opts);
+          showCode(row);
+        }),
+      ),
+    );
+    history.hidden = all.length === 0;
+    hint.hidden = all.length > 0;
+  };
+  const hint = h(
+    "p",
+    { class: "tl-hint" },
+    "Change the opts and press Run: the kernel is compiled again, run apart from the notebook, compared with the unedited result, and timed.",
+  );
+
+  const follow = async (): Promise<void> => {
+    const { kernel } = session.state.now;
+    if (view.now.tab !== "kernels" || kernel === null || detail?.id === kernel) return;
+    try {
+      const found = await session.kernelDetail(kernel);
+      if (session.state.now.kernel !== kernel) return;
+      detail = found;
+      setText(title, `Opts of ${found.name}`);
+      setText(reason, found.reason);
+      setText(status, "");
+      code.show(found);
+      form.set(found.opts, found.allowed.ops);
+      form.check(found.axes, null);
+      void check();
+      drawHistory(null);
+    } catch (error) {
+      session.report(error);
+    } finally {
+      state();
+    }
+  };
+
+  session.onPush((push) => {
+    if (push.event === "progress" && push.kernel === running) setText(status, String(push.message));
+  }, signal);
+  session.state.watch(["overview"], () => (detail = null), signal);
+  session.state.watch(["kernel", "overview"], () => void follow(), signal);
+  view.watch(["tab"], () => void follow(), signal);
+  session.state.watch(["link"], state, signal);
+
+  return {
+    el: h(
+      "div",
+      { class: "tl-side tl-bench" },
+      h(
+        "section",
+        { class: "tl-panel" },
+        h("header", { class: "tl-head" }, title, h("span", { class: "tl-buttons" }, reset, clear)),
+        reason,
+        form.el,
+        h("div", { class: "tl-run-row" }, runButton, stopButton, status),
+      ),
+      h(
+        "section",
+        { class: "tl-panel tl-grow" },
+        h("header", { class: "tl-head" }, h("h3", {}, "Runs")),
+        hint,
+        history,
+      ),
+    ),
+    run: () => void run(),
+    stop,
+  };
+}
+
+function historyRow(
+  row: HistoryRow,
+  latest: boolean,
+  best: boolean,
+  choose: () => void,
+): HTMLElement {
+  const ok = row.status === "ok";
+  const opts = row.opts.map(optText).join(" ") || "no opts";
+  const spread =
+    row.p10_us === null || row.p90_us === null
+      ? ""
+      : `${duration(row.p10_us)} … ${duration(row.p90_us)}`;
+  const facts = [
+    `${row.runs} runs`,
+    row.gflops === null ? "" : `${rate(row.gflops)} GFLOP/s`,
+    row.max_error === null ? "" : `largest difference ${digits(row.max_error)}`,
+  ].filter(Boolean);
+  return h(
+    "tr",
+    {
+      class: `tl-run${latest ? " tl-latest" : ""}${ok ? "" : " tl-run-bad"}`,
+      tabindex: "0",
+      "data-row": row.id,
+      "data-status": row.status,
+      title: `${facts.join(", ")}\nClick to edit from here`,
+      on: {
+        click: choose,
+        keydown: (event: KeyboardEvent) => event.key === "Enter" && choose(),
+      },
+    },
+    h(
+      "td",
+      {},
+      h("div", { class: "tl-run-opts" }, opts),
+      ok
+        ? null
+        : h(
+            "div",
+            { class: "tl-run-message" },
+            `${STATUS[row.status] ?? row.status}: ${row.message}`,
+          ),
+    ),
+    h(
+      "td",
+      { class: "tl-num" },
+      h("div", {}, ok ? duration(row.median_us) : "–"),
+      ok ? h("div", { class: "tl-spread" }, spread) : null,
+    ),
+    h(
+      "td",
+      { class: `tl-num tl-ratio${best && ok ? " tl-best" : ""}` },
+      row.ratio === null ? "–" : `${row.ratio.toFixed(2)}×`,
+    ),
+  );
+}
+
+/** "UPCAST(1, 4)" */
+export function optText(opt: OptEdit): string {
+  const parts = [opt.axis, Array.isArray(opt.arg) ? `(${opt.arg.join(", ")})` : opt.arg];
+  return `${opt.op}(${parts.filter((part) => part !== null && part !== undefined).join(", ")})`;
+}
+
+/** Which opt a refusal speaks of: its message names it, else the last. */
+function problemOf(row: HistoryRow, opts: readonly OptEdit[]): Problem {
+  const named = opts.findIndex((opt) => row.message.startsWith(optText(opt)));
+  return { index: named >= 0 ? named : Math.max(0, opts.length - 1), message: row.message };
+}

@@ -1,0 +1,159 @@
+/** Source and assembly of a kernel side by side; a line on one side marks its lines on the other. */
+import { plural } from "../base/text.ts";
+import type { AssemblyLine, SourceLine } from "../protocol/types.ts";
+import type { Context } from "./context.ts";
+import { h, setText } from "./dom.ts";
+import { type Lines, lineList } from "./lines.ts";
+
+const ROW = 17;
+
+export interface Code {
+  readonly source: readonly SourceLine[];
+  readonly assembly: readonly AssemblyLine[];
+  readonly language: string;
+}
+
+export interface CodeView {
+  readonly el: HTMLElement;
+  show(code: Code | null): void;
+}
+
+export function codeView({ session, signal }: Context): CodeView {
+  const left = lineList(ROW, "tl-code", signal);
+  const right = lineList(ROW, "tl-code", signal);
+  const leftTitle = h("h3", {}, "Source");
+  const rightTitle = h("h3", {}, "Assembly");
+  const leftCount = h("span", { class: "tl-quiet-text" });
+  const rightCount = h("span", { class: "tl-quiet-text" });
+  let code: Code | null = null;
+  /** The chosen line of the source, from either side. */
+  let line: number | null = null;
+  let keepsNode = false;
+
+  const chosenLines = (): ReadonlySet<number> => new Set(session.state.now.lines);
+  const choose = (next: number | null, scroll: Lines | null): void => {
+    line = next === line ? null : next;
+    const node = line === null ? null : (code?.source[line]?.node ?? null);
+    keepsNode = true;
+    if (node !== null) session.choose(node);
+    keepsNode = false;
+    refresh();
+    if (line === null || !scroll) return;
+    if (scroll === left) left.scrollTo(line);
+    else {
+      const first = code?.assembly.findIndex((each) => each.source_line === line) ?? -1;
+      if (first >= 0) right.scrollTo(first);
+    }
+  };
+  const refresh = (): void => {
+    left.refresh();
+    right.refresh();
+  };
+
+  const sourceRow = (i: number): HTMLElement => {
+    const row = code!.source[i]!;
+    const marks = row.lines.some((each) => chosenLines().has(each)) ? " tl-lined" : "";
+    return codeRow(
+      i + 1,
+      row.text,
+      `${i === line ? " tl-chosen" : ""}${marks}`,
+      lineTitle(row.lines),
+      () => choose(i, right),
+    );
+  };
+  const assemblyRow = (i: number): HTMLElement => {
+    const row = code!.assembly[i]!;
+    const linked = row.source_line !== null && row.source_line === line ? " tl-chosen" : "";
+    const from = row.source_line === null ? undefined : code!.source[row.source_line];
+    const marks = from?.lines.some((each) => chosenLines().has(each)) ? " tl-lined" : "";
+    return codeRow(
+      i + 1,
+      row.text,
+      `${linked}${marks}`,
+      lineTitle(from?.lines ?? []),
+      () => row.source_line !== null && choose(row.source_line, left),
+    );
+  };
+
+  const walkCode = (event: KeyboardEvent): void => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined || event.altKey || event.ctrlKey || !code) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const next = line === null ? 0 : line + step;
+    if (next < 0 || next >= code.source.length) return;
+    choose(next, right);
+    left.scrollTo(next);
+  };
+  left.el.addEventListener("keydown", walkCode, { signal });
+  session.state.watch(["lines"], refresh, signal);
+  session.state.watch(
+    ["node"],
+    () => {
+      const { node } = session.state.now;
+      if (keepsNode || node === null || !code) return;
+      const found = code.source.findIndex((row) => row.node === node);
+      if (found < 0) return;
+      line = found;
+      refresh();
+      left.scrollTo(found);
+    },
+    signal,
+  );
+
+  return {
+    el: h(
+      "div",
+      { class: "tl-code-pair" },
+      h(
+        "section",
+        { class: "tl-panel" },
+        h("header", { class: "tl-head" }, leftTitle, leftCount),
+        left.el,
+      ),
+      h(
+        "section",
+        { class: "tl-panel" },
+        h("header", { class: "tl-head" }, rightTitle, rightCount),
+        right.el,
+      ),
+    ),
+    show(next) {
+      code = next;
+      line = null;
+      setText(leftTitle, next?.language ? `Source · ${languageName(next.language)}` : "Source");
+      setText(leftCount, next ? plural(next.source.length, "line") : "");
+      setText(rightCount, next ? plural(next.assembly.length, "line") : "");
+      left.show(next?.source.length ?? 0, sourceRow);
+      right.show(next?.assembly.length ?? 0, assemblyRow);
+    },
+  };
+}
+
+function codeRow(
+  number: number,
+  text: string,
+  look: string,
+  title: string,
+  click: () => void,
+): HTMLElement {
+  return h(
+    "div",
+    { class: `tl-code-line${look}`, title, on: { click } },
+    h("span", { class: "tl-line-number" }, String(number)),
+    h("code", {}, text || " "),
+  );
+}
+
+function lineTitle(lines: readonly number[]): string {
+  return lines.length > 0 ? `from line ${lines.join(", ")} of the cell` : "";
+}
+
+function languageName(language: string): string {
+  const names: Readonly<Record<string, string>> = {
+    llvm: "LLVM IR",
+    llvmir: "LLVM IR",
+    python: "uops",
+  };
+  return names[language] ?? language;
+}

@@ -1,0 +1,246 @@
+/** Every command, with its keys: one table for the keyboard and for the help. */
+import { chord, keyLabel } from "../base/keys.ts";
+import type { BenchView } from "./bench.ts";
+import type { Context } from "./context.ts";
+import { zoomAt } from "./graph/camera.ts";
+import type { GraphView } from "./graph/graph.ts";
+
+export interface Command {
+  readonly group: string;
+  readonly keys: readonly string[];
+  readonly what: string;
+  readonly run: () => void;
+}
+
+interface Parts extends Context {
+  readonly graph: GraphView;
+  readonly bench: BenchView;
+}
+
+const FORMS = ["graph", "text", "diff"] as const;
+
+export function commandsOf(parts: Parts): Command[] {
+  const { session, view, graph, bench, root } = parts;
+  const rewrites = (act: () => void) => () => {
+    if (view.now.tab !== "rewrites") view.set({ tab: "rewrites" });
+    act();
+  };
+  const toK = (k: number): void => {
+    const at = session.state.now.at;
+    if (at) session.goTo({ pass: at.pass, k });
+  };
+  const zoom = (factor: number): void =>
+    graph.setCamera(zoomAt(graph.camera, factor, graph.size.width / 2, graph.size.height / 2));
+  const focus = (name: string): void =>
+    root.querySelector<HTMLElement>(`[data-name="${name}"]`)?.focus();
+  const kernelBy = (delta: number): void => {
+    const { overview, kernel } = session.state.now;
+    const kernels = overview?.kernels ?? [];
+    const next = kernels[kernels.findIndex((each) => each.id === kernel) + delta];
+    if (next) session.chooseKernel(next.id);
+    view.set({ tab: "kernels" });
+  };
+  const command = (group: string, keys: string, what: string, run: () => void): Command => ({
+    group,
+    keys: keys.split(" "),
+    what,
+    run,
+  });
+  return [
+    command(
+      "Steps",
+      "ArrowRight n",
+      "next match",
+      rewrites(() => session.stepBy(1)),
+    ),
+    command(
+      "Steps",
+      "ArrowLeft p",
+      "previous match",
+      rewrites(() => session.stepBy(-1)),
+    ),
+    command(
+      "Steps",
+      "Shift+ArrowRight",
+      "ten matches on",
+      rewrites(() => session.stepBy(10)),
+    ),
+    command(
+      "Steps",
+      "Shift+ArrowLeft",
+      "ten matches back",
+      rewrites(() => session.stepBy(-10)),
+    ),
+    command(
+      "Steps",
+      "Home",
+      "before the first match",
+      rewrites(() => toK(0)),
+    ),
+    command(
+      "Steps",
+      "End",
+      "after the last match",
+      rewrites(() => toK(Number.MAX_SAFE_INTEGER)),
+    ),
+    command(
+      "Steps",
+      "] ArrowDown",
+      "next pass",
+      rewrites(() => session.passBy(1)),
+    ),
+    command(
+      "Steps",
+      "[ ArrowUp",
+      "previous pass",
+      rewrites(() => session.passBy(-1)),
+    ),
+    command(
+      "Steps",
+      "g",
+      "jump to a match",
+      rewrites(() => focus("jump")),
+    ),
+    command("Steps", "/", "search ops, rules and labels", () => view.set({ search: true })),
+    command(
+      "Graph",
+      "t",
+      "graph, text, difference",
+      rewrites(() => {
+        view.set({ form: FORMS[(FORMS.indexOf(view.now.form) + 1) % FORMS.length]! });
+      }),
+    ),
+    command(
+      "Graph",
+      "Alt+ArrowUp",
+      "choose a source",
+      rewrites(() => graph.move("up")),
+    ),
+    command(
+      "Graph",
+      "Alt+ArrowDown",
+      "choose a user",
+      rewrites(() => graph.move("down")),
+    ),
+    command(
+      "Graph",
+      "Alt+ArrowLeft",
+      "choose the node to the left",
+      rewrites(() => graph.move("left")),
+    ),
+    command(
+      "Graph",
+      "Alt+ArrowRight",
+      "choose the node to the right",
+      rewrites(() => graph.move("right")),
+    ),
+    command(
+      "Graph",
+      "z",
+      "show the whole graph",
+      rewrites(() => graph.fitAll()),
+    ),
+    command(
+      "Graph",
+      "c",
+      "go to the change",
+      rewrites(() => graph.centreOnChange()),
+    ),
+    command(
+      "Graph",
+      "+ =",
+      "zoom in",
+      rewrites(() => zoom(1.25)),
+    ),
+    command(
+      "Graph",
+      "-",
+      "zoom out",
+      rewrites(() => zoom(0.8)),
+    ),
+    command(
+      "Graph",
+      "b",
+      "show or hide what the step removed",
+      rewrites(() => graph.toggle("ghosts")),
+    ),
+    command(
+      "Graph",
+      "i",
+      "constants inside their users, or as nodes",
+      rewrites(() => graph.toggle("inline")),
+    ),
+    command(
+      "Graph",
+      "f",
+      "fold a huge graph, or show all of it",
+      rewrites(() => graph.toggle("fold")),
+    ),
+    command(
+      "Graph",
+      "r",
+      "lay the graph out afresh",
+      rewrites(() => graph.relayout()),
+    ),
+    command("Kernels", "k", "kernels, or back to the rewrites", () =>
+      view.set({ tab: view.now.tab === "kernels" ? "rewrites" : "kernels" }),
+    ),
+    command("Kernels", ".", "next kernel", () => kernelBy(1)),
+    command("Kernels", ",", "previous kernel", () => kernelBy(-1)),
+    command("Kernels", "Ctrl+Enter", "run with the edited opts", () => {
+      if (view.now.tab === "kernels") bench.run();
+    }),
+    command("View", "u", "show or fold passes that changed nothing", () =>
+      view.set({ allPasses: !view.now.allPasses }),
+    ),
+    command("View", "?", "this help", () => view.set({ help: !view.now.help })),
+    command("View", "Escape", "close, cancel, clear", () => escape(parts)),
+  ];
+}
+
+/** Closes the uppermost thing that is open. */
+function escape({ session, view, graph, bench, root }: Parts): void {
+  if (view.now.help) view.set({ help: false });
+  else if (view.now.search) view.set({ search: false });
+  else if (graph.cancel()) return;
+  else if (session.state.now.problem) session.state.set({ problem: null });
+  else if (session.state.now.lines.length > 0) void session.chooseLines([]);
+  else if (session.state.now.node !== null) session.choose(null);
+  else bench.stop();
+  root.focus();
+}
+
+const TYPING = "input:not([type=range]):not([type=checkbox]), select, textarea";
+
+/** Handles the keys of a view. Keys that it knows, and letters, never reach the notebook. */
+export function bindKeys(
+  root: HTMLElement,
+  commands: readonly Command[],
+  signal: AbortSignal,
+): void {
+  const byKey = new Map(
+    commands.flatMap((command) => command.keys.map((key) => [key, command] as const)),
+  );
+  root.addEventListener(
+    "keydown",
+    (event) => {
+      const name = chord(event);
+      const typing = (event.target as HTMLElement).matches(TYPING);
+      const command = byKey.get(name);
+      const acts = command && (!typing || name === "Escape" || name === "Ctrl+Enter");
+      if (acts && !event.defaultPrevented) {
+        event.preventDefault();
+        command.run();
+      }
+      // "a" or "dd" on a widget would edit the notebook.
+      const plain = !event.ctrlKey && !event.metaKey && event.key !== "Tab";
+      if (acts || plain) event.stopPropagation();
+    },
+    { signal },
+  );
+}
+
+/** "→ or n" */
+export function keysText(command: Command): string[] {
+  return command.keys.map(keyLabel);
+}

@@ -1,0 +1,22 @@
+/** What the parts of one view share: the record's session, and what only this view knows. */
+import type { Store } from "../base/store.ts";
+import type { Session } from "../protocol/session.ts";
+
+export type Tab = "rewrites" | "kernels";
+export type Form = "graph" | "text" | "diff";
+
+export interface ViewState {
+  readonly tab: Tab;
+  readonly form: Form;
+  /** Show passes that changed nothing. */
+  readonly allPasses: boolean;
+  readonly help: boolean;
+  readonly search: boolean;
+}
+
+export interface Context {
+  readonly session: Session;
+  readonly view: Store<ViewState>;
+  readonly root: HTMLElement;
+  readonly signal: AbortSignal;
+}

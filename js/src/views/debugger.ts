@@ -1,0 +1,225 @@
+/** The debugger of a record: one view of it, put together from its parts. */
+
+import { Store } from "../base/store.ts";
+import { count, duration, plural } from "../base/text.ts";
+import type { Session } from "../protocol/session.ts";
+import { benchView } from "./bench.ts";
+import { cellPanel } from "./cell.ts";
+import { codeView } from "./code.ts";
+import { bindKeys, commandsOf } from "./commands.ts";
+import type { Context, Tab, ViewState } from "./context.ts";
+import { button, h, setText } from "./dom.ts";
+import { GraphView } from "./graph/graph.ts";
+import { helpPanel } from "./help.ts";
+import { kernelTable } from "./kernels.ts";
+import { rulePanel } from "./rule.ts";
+import { searchPanel } from "./search.ts";
+import { stepperBar } from "./stepper.ts";
+import css from "./style.css";
+import { textView } from "./text.ts";
+import { followTheme } from "./theme.ts";
+import { treePanel } from "./tree.ts";
+
+/** Mounts a view of a session into an element, until the signal aborts. */
+export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSignal): void {
+  const view = new Store<ViewState>({
+    tab: "rewrites",
+    form: "graph",
+    allPasses: false,
+    help: false,
+    search: false,
+  });
+  const root = h("div", {
+    class: "tinylab",
+    tabindex: "0",
+    role: "application",
+    "aria-label": "tinylab debugger; press ? for the keys",
+    "data-lm-suppress-shortcuts": "true",
+  });
+  const context: Context = { session, view, root, signal };
+  el.append(h("style", {}, css), root);
+  followTheme(root, () => graph.themeChanged(), signal);
+
+  const graph = new GraphView(session, root, signal);
+  const code = codeView(context);
+  const bench = benchView(context, code);
+  const commands = commandsOf({ ...context, graph, bench });
+  root.append(
+    topBar(context),
+    searchPanel(context),
+    h(
+      "div",
+      { class: "tl-body" },
+      h("div", { class: "tl-left" }, cellPanel(context), treePanel(context)),
+      rewritesTab(context, graph),
+      kernelsTab(context, code.el, bench.el),
+    ),
+    statusBar(context),
+    helpPanel(context, commands),
+  );
+  bindKeys(root, commands, signal);
+  view.watch(["tab"], () => (root.dataset.tab = view.now.tab), signal);
+  session.state.watch(["at", "shown", "link"], () => markReady(root, session), signal);
+  session.views.add(root);
+  signal.addEventListener(
+    "abort",
+    () => {
+      session.views.delete(root);
+      el.replaceChildren();
+    },
+    { once: true },
+  );
+}
+
+/** What tests and screen readers can rely on: where the view stands, and that it has painted. */
+function markReady(root: HTMLElement, session: Session): void {
+  const { at, shown, link } = session.state.now;
+  root.dataset.at = at ? `${at.pass}:${at.k}` : "";
+  root.dataset.shown = shown ? `${shown.step.pass}:${shown.step.k}` : "";
+  root.dataset.link = link;
+}
+
+function rewritesTab(context: Context, graph: GraphView): HTMLElement {
+  const text = textView(context);
+  const { view, signal } = context;
+  view.watch(
+    ["form"],
+    () => {
+      graph.el.hidden = view.now.form !== "graph";
+      text.hidden = view.now.form === "graph";
+    },
+    signal,
+  );
+  return h(
+    "div",
+    { class: "tl-tab tl-rewrites" },
+    h("div", { class: "tl-main" }, stepperBar(context), graph.el, text),
+    rulePanel(context),
+  );
+}
+
+function kernelsTab(context: Context, code: HTMLElement, bench: HTMLElement): HTMLElement {
+  return h(
+    "div",
+    { class: "tl-tab tl-kernels-tab" },
+    h("div", { class: "tl-main" }, kernelTable(context), code),
+    bench,
+  );
+}
+
+function topBar({ session, view, signal }: Context): HTMLElement {
+  const name = h("span", { class: "tl-name" });
+  const facts = h("span", { class: "tl-quiet-text tl-facts-line" });
+  const tab = (id: Tab, label: string): HTMLElement => {
+    const made = button(label, `${label} (k changes)`, () => view.set({ tab: id }), {
+      class: "tl-tab-button",
+      name: `tab-${id}`,
+    });
+    made.setAttribute("role", "tab");
+    view.watch(
+      ["tab"],
+      () => made.setAttribute("aria-selected", String(view.now.tab === id)),
+      signal,
+    );
+    return made;
+  };
+  session.state.watch(
+    ["overview"],
+    () => {
+      const overview = session.state.now.overview;
+      setText(name, overview?.name ?? "");
+      setText(facts, overview ? factsOf(overview) : "");
+    },
+    signal,
+  );
+  return h(
+    "div",
+    { class: "tl-top" },
+    h(
+      "div",
+      { class: "tl-tabs", role: "tablist" },
+      tab("rewrites", "Rewrites"),
+      tab("kernels", "Kernels"),
+    ),
+    name,
+    facts,
+    h(
+      "div",
+      { class: "tl-buttons tl-right" },
+      button(
+        "Search",
+        "Search ops, rules and labels (/)",
+        () => view.set({ search: !view.now.search }),
+        { class: "tl-quiet" },
+      ),
+      button("?", "Keys and meanings (?)", () => view.set({ help: true }), {
+        class: "tl-quiet",
+        name: "help",
+      }),
+    ),
+  );
+}
+
+function factsOf(overview: NonNullable<Session["state"]["now"]["overview"]>): string {
+  const { totals, device } = overview;
+  return [
+    device,
+    plural(totals.passes, "pass"),
+    plural(totals.matches, "match"),
+    plural(totals.kernels, "kernel"),
+    duration(totals.elapsed_us),
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+/** One line at the foot: what went wrong, how the kernel is, what the step is. */
+function statusBar({ session, signal }: Context): HTMLElement {
+  const text = h("span", { class: "tl-status-text", role: "status", "aria-live": "polite" });
+  const dot = h("i", { class: "tl-dot", "aria-hidden": "true" });
+  const bar = h(
+    "div",
+    { class: "tl-status" },
+    dot,
+    text,
+    h("span", { class: "tl-right tl-faint" }, "? help"),
+  );
+  const draw = (): void => {
+    const { link, problem, overview } = session.state.now;
+    const failed = overview?.error ? `${overview.error.type}: ${overview.error.message}` : null;
+    const state =
+      link === "gone"
+        ? "gone"
+        : problem
+          ? "problem"
+          : link === "busy"
+            ? "busy"
+            : link === "waiting"
+              ? "waiting"
+              : failed
+                ? "problem"
+                : "ready";
+    bar.dataset.state = state;
+    setText(text, statusText(session, failed));
+  };
+  session.state.watch(["link", "problem", "at", "shown", "overview"], draw, signal);
+  return bar;
+}
+
+function statusText(session: Session, failed: string | null): string {
+  const { link, problem, at, shown, overview } = session.state.now;
+  const behind = shown && at && (shown.step.pass !== at.pass || shown.step.k !== at.k);
+  const wanted = behind ? `; match ${count(at.k)} follows` : "";
+  if (link === "gone")
+    return "The kernel of this record has gone: what was loaded stays. Run the cell again for a live view.";
+  if (problem) return problem;
+  if (link === "busy") return `The kernel is busy${wanted}.`;
+  if (link === "waiting" && behind) return `Loading match ${count(at.k)} …`;
+  if (failed) return `The cell ended with ${failed}`;
+  if (overview?.hint) return overview.hint;
+  const rule = shown?.step.rule;
+  if (!shown) return "Nothing was rewritten.";
+  return rule
+    ? `match ${count(shown.step.k)}: ${rule.name}${rule.law ? `   ${rule.law}` : ""}`
+    : `before the first of ${plural(shown.step.total, "match")}`;
+}

@@ -1,0 +1,102 @@
+/** Making elements. Text only ever goes in as text: nothing here parses HTML. */
+
+type Child = Node | string | null | undefined | false;
+
+interface Attributes {
+  readonly class?: string;
+  readonly title?: string;
+  readonly text?: string;
+  readonly on?: { readonly [event: string]: (event: never) => void };
+  readonly [attribute: string]: unknown;
+}
+
+/** h("button", { class: "tl-button", on: { click } }, "Run") */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "class") element.className = String(value);
+    else if (name === "text") element.textContent = String(value);
+    else if (name === "on") listen(element, value as Record<string, (event: never) => void>);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.filter((child): child is Node | string => !!child || child === ""));
+  return element;
+}
+
+function listen(element: HTMLElement, handlers: Record<string, (event: never) => void>): void {
+  for (const [event, handler] of Object.entries(handlers)) {
+    element.addEventListener(event, handler as EventListener);
+  }
+}
+
+/** A button with a key hint in its tooltip. */
+export function button(
+  label: string,
+  title: string,
+  click: () => void,
+  more: { readonly class?: string; readonly name?: string } = {},
+): HTMLButtonElement {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: `tl-button ${more.class ?? ""}`.trim(),
+      title,
+      "aria-label": title,
+      "data-name": more.name,
+      on: { click },
+    },
+    label,
+  );
+}
+
+/** Sets text only where it differs, so that screen readers are not told the same twice. */
+export function setText(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** A text with the parts that match a query marked. */
+export function highlighted(text: string, query: string): (Node | string)[] {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const low = text.toLowerCase();
+  const word = words.find((each) => low.includes(each));
+  if (!word) return [text];
+  const at = low.indexOf(word);
+  return [
+    text.slice(0, at),
+    h("mark", { class: "tl-hit" }, text.slice(at, at + word.length)),
+    text.slice(at + word.length),
+  ];
+}
+
+/** Calls back at the next frame, once however often it is asked for. */
+export function perFrame(draw: () => void, signal: AbortSignal): () => void {
+  let asked = 0;
+  signal.addEventListener("abort", () => cancelAnimationFrame(asked), { once: true });
+  return () => {
+    if (asked || signal.aborted) return;
+    asked = requestAnimationFrame(() => {
+      asked = 0;
+      draw();
+    });
+  };
+}
+
+/** Tells when an element's size changes; it starts with the size it has when it is attached. */
+export function onResize(
+  element: Element,
+  tell: (width: number, height: number) => void,
+  signal: AbortSignal,
+): void {
+  const observer = new ResizeObserver((entries) => {
+    const box = entries[entries.length - 1]!.contentRect;
+    tell(box.width, box.height);
+  });
+  observer.observe(element);
+  signal.addEventListener("abort", () => observer.disconnect(), { once: true });
+}

@@ -1,0 +1,337 @@
+/** The graph of the step that is shown: laid out in a worker, painted on a canvas. */
+import { plural } from "../../base/text.ts";
+import { LayoutCancelled, requestLayout } from "../../layout/client.ts";
+import { buildScene, type Scene } from "../../layout/scene.ts";
+import type { Shown } from "../../protocol/cache.ts";
+import type { Session } from "../../protocol/session.ts";
+import { h, onResize, perFrame, setText } from "../dom.ts";
+import { type Palette, readPalette } from "../theme.ts";
+import { type Camera, centreOn, firstLook, fit, reveal, type Size } from "./camera.ts";
+import { paint } from "./paint.ts";
+import { Picture } from "./picture.ts";
+import { oldPlaces, startPlaces } from "./places.ts";
+import { watchPointer } from "./pointer.ts";
+
+const MOVE_MS = 160;
+const MOVE_UP_TO = 700;
+const FOLD_ABOVE = 2500;
+const FOLD_KEEP = 600;
+const CHAR_WIDTH = 6.65;
+
+export type Direction = "up" | "down" | "left" | "right";
+
+/** One view's graph. It draws what the session shows, and follows it. */
+export class GraphView {
+  readonly el: HTMLElement;
+  readonly #canvas = h("canvas", { class: "tl-canvas", role: "img" });
+  readonly #note = h("div", { class: "tl-graph-note", hidden: true });
+  readonly #legend = h("div", { class: "tl-graph-legend" });
+  readonly #redraw: () => void;
+  #picture: Picture | null = null;
+  #drawn: Shown | null = null;
+  #camera: Camera | null = null;
+  #size: Size = { width: 0, height: 0 };
+  #palette: Palette | null = null;
+  #hovered: number | null = null;
+  #order: AbortController | null = null;
+  #from: Map<number, { x: number; y: number }> | null = null;
+  #movedSince = 0;
+  #inline = true;
+  #ghosts = true;
+  #fold = true;
+  #opened: number[] = [];
+
+  constructor(
+    private readonly session: Session,
+    private readonly root: HTMLElement,
+    private readonly signal: AbortSignal,
+  ) {
+    this.el = h("div", { class: "tl-graph" }, this.#canvas, this.#legend, this.#note);
+    this.#redraw = perFrame(() => this.#paint(), signal);
+    onResize(this.el, (width, height) => this.#resize(width, height), signal);
+    watchPointer(this.#canvas, this, signal);
+    session.state.watch(["shown"], () => void this.#follow(false), signal);
+    session.state.watch(["node", "marks", "at"], this.#redraw, signal);
+    signal.addEventListener("abort", () => this.#order?.abort(), { once: true });
+  }
+
+  // What the keys and the pointer ask for.
+
+  get camera(): Camera {
+    return this.#camera ?? { x: 0, y: 0, scale: 1 };
+  }
+
+  setCamera(camera: Camera): void {
+    this.#camera = camera;
+    this.#redraw();
+  }
+
+  get size(): Size {
+    return this.#size;
+  }
+
+  get options(): { inline: boolean; ghosts: boolean; fold: boolean } {
+    return { inline: this.#inline, ghosts: this.#ghosts, fold: this.#fold };
+  }
+
+  hover(x: number, y: number): void {
+    const id = this.#at(x, y);
+    this.#canvas.style.cursor = id === null ? "grab" : "pointer";
+    if (id === this.#hovered) return;
+    this.#hovered = id;
+    const node = this.#picture?.node(id);
+    this.#canvas.title = node ? `${node.title} ${node.detail}\n${node.type}`.trim() : "";
+    this.#redraw();
+  }
+
+  click(x: number, y: number): void {
+    this.session.choose(this.#at(x, y));
+  }
+
+  /** Opens the surroundings of a node in a folded graph. */
+  open(x: number, y: number): void {
+    const id = this.#at(x, y);
+    if (id === null || !this.#picture?.scene.folded) return;
+    this.#opened = [...this.#opened, id].slice(-8);
+    void this.#follow(false);
+  }
+
+  fitAll(): void {
+    if (this.#picture) this.setCamera(fit(this.#picture.box, this.#size));
+  }
+
+  centreOnChange(): void {
+    const box = this.#picture?.changeBox();
+    const point = box
+      ? { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 }
+      : this.#picture?.centre(this.session.state.now.shown?.step.root ?? null);
+    if (!point) return;
+    const camera = { ...this.camera, scale: Math.max(0.85, this.camera.scale) };
+    this.setCamera(centreOn(camera, point.x, point.y, this.#size));
+  }
+
+  toggle(option: "inline" | "ghosts" | "fold"): void {
+    if (option === "inline") this.#inline = !this.#inline;
+    else if (option === "ghosts") this.#ghosts = !this.#ghosts;
+    else this.#fold = !this.#fold;
+    void this.#follow(option === "fold");
+  }
+
+  /** Lays the graph out afresh. */
+  relayout(): void {
+    void this.#follow(true);
+  }
+
+  /** Takes back the layout that is being made; true if there was one. */
+  cancel(): boolean {
+    if (!this.#order) return false;
+    this.#order.abort();
+    this.#order = null;
+    this.#say("The layout was cancelled. Press r to lay the graph out.", false);
+    return true;
+  }
+
+  themeChanged(): void {
+    this.#palette = null;
+    this.#paintLegend();
+    this.#redraw();
+  }
+
+  /** Chooses the neighbour of the chosen node: a source above, a user below, or beside it. */
+  move(direction: Direction): void {
+    const picture = this.#picture;
+    const { node, shown } = this.session.state.now;
+    if (!picture || !shown) return;
+    const here = node !== null && picture.scene.index.has(node) ? node : null;
+    const next =
+      here === null ? (shown.step.after ?? shown.step.root) : neighbour(picture, here, direction);
+    if (next === null) return;
+    this.session.choose(next);
+    const box = picture.boxOf(next);
+    if (box) this.setCamera(reveal(this.camera, box, this.#size));
+  }
+
+  // How a step becomes a picture.
+
+  async #follow(afresh: boolean): Promise<void> {
+    const shown = this.session.state.now.shown;
+    if (!shown) {
+      this.#redraw();
+      return;
+    }
+    this.#order?.abort();
+    const order = new AbortController();
+    this.#order = order;
+    if (shown.step.pass !== this.#drawn?.step.pass) this.#opened = [];
+    const scene = this.#scene(shown, afresh);
+    const slow = setTimeout(() => {
+      if (!order.signal.aborted) {
+        this.#say(`Laying out ${plural(scene.nodes.length, "node")} …`, true);
+      }
+    }, 150);
+    try {
+      const layout = await requestLayout(scene.input, order.signal);
+      if (this.#order !== order || this.signal.aborted) return;
+      this.#order = null;
+      this.#take(shown, new Picture(scene, layout), afresh);
+    } catch (error) {
+      if (!(error instanceof LayoutCancelled)) this.session.report(error);
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  #scene(shown: Shown, afresh: boolean): Scene {
+    const old = afresh ? () => undefined : oldPlaces(this.#picture, this.#drawn, shown);
+    return buildScene(
+      shown,
+      {
+        inline: this.#inline,
+        ghosts: this.#ghosts,
+        foldAbove: this.#fold ? FOLD_ABOVE : Number.POSITIVE_INFINITY,
+        keep: FOLD_KEEP,
+        opened: this.#opened,
+        charWidth: CHAR_WIDTH,
+      },
+      old,
+    );
+  }
+
+  #take(shown: Shown, picture: Picture, afresh: boolean): void {
+    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    const moves = !calm && picture.scene.nodes.length <= MOVE_UP_TO && this.#picture !== null;
+    this.#from = moves ? startPlaces(this.#picture, this.#drawn, shown, picture) : null;
+    this.#movedSince = performance.now();
+    const camera = this.#camera && !afresh ? this.#follownCamera(picture) : null;
+    this.#picture = picture;
+    this.#drawn = shown;
+    this.#camera = camera;
+    this.#say(
+      picture.scene.folded
+        ? `${plural(picture.scene.nodes.length, "node")} of ${plural(picture.scene.total, "node")}, around the change · f shows all`
+        : "",
+      false,
+    );
+    this.#paintLegend();
+    const { nodes } = picture.scene;
+    this.#canvas.setAttribute("aria-label", `graph of ${plural(nodes.length, "node")}`);
+    this.#canvas.dataset.nodes = String(nodes.length);
+    this.#redraw();
+  }
+
+  /** The camera after a step: it stays, unless the change would be out of sight. */
+  #follownCamera(picture: Picture): Camera {
+    const box = picture.changeBox();
+    const camera = this.camera;
+    if (box) return reveal(camera, box, this.#size);
+    const window = this.#size.width > 0 && picture.inside(this.#window(camera)).length > 0;
+    return window ? camera : fit(picture.box, this.#size);
+  }
+
+  #window(camera: Camera): { left: number; top: number; right: number; bottom: number } {
+    return {
+      left: -camera.x / camera.scale,
+      top: -camera.y / camera.scale,
+      right: (this.#size.width - camera.x) / camera.scale,
+      bottom: (this.#size.height - camera.y) / camera.scale,
+    };
+  }
+
+  #resize(width: number, height: number): void {
+    const old = this.#size;
+    this.#size = { width, height };
+    if (this.#camera && old.width > 0 && width > 0) {
+      // What was in the middle stays there.
+      const { x, y, scale } = this.#camera;
+      this.#camera = { scale, x: x + (width - old.width) / 2, y: y + (height - old.height) / 2 };
+    }
+    if (width > 0 && height > 0) this.#redraw();
+  }
+
+  #paint(): void {
+    const { width, height } = this.#size;
+    if (width < 2 || height < 2) return;
+    const ratio = globalThis.devicePixelRatio || 1;
+    const pixelWidth = Math.round(width * ratio);
+    const pixelHeight = Math.round(height * ratio);
+    if (this.#canvas.width !== pixelWidth || this.#canvas.height !== pixelHeight) {
+      this.#canvas.width = pixelWidth;
+      this.#canvas.height = pixelHeight;
+    }
+    const context = this.#canvas.getContext("2d");
+    if (!context) return;
+    this.#palette ??= readPalette(this.root);
+    const { shown, node, marks } = this.session.state.now;
+    if (!this.#picture) {
+      context.clearRect(0, 0, pixelWidth, pixelHeight);
+      return;
+    }
+    this.#camera ??= this.#firstCamera(this.#picture);
+    const progress = this.#from ? (performance.now() - this.#movedSince) / MOVE_MS : 1;
+    paint(context, this.#picture, {
+      camera: this.#camera,
+      size: this.#size,
+      ratio,
+      palette: this.#palette,
+      selected: node,
+      hovered: this.#hovered,
+      marked: new Set(marks && shown ? (marks.nodes[String(shown.step.pass)] ?? []) : []),
+      from: this.#from,
+      progress: Math.min(1, progress),
+    });
+    this.#canvas.dataset.painted = `${this.#drawn?.step.pass}:${this.#drawn?.step.k}`;
+    this.#canvas.dataset.scale = this.#camera.scale.toFixed(3);
+    if (progress < 1) this.#redraw();
+    else this.#from = null;
+  }
+
+  #firstCamera(picture: Picture): Camera {
+    const box = picture.changeBox();
+    const root = picture.centre(this.#drawn?.step.root ?? null) ?? { x: 0, y: 0 };
+    const focus = box ? { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 } : root;
+    return firstLook(picture.box, focus, this.#size);
+  }
+
+  #at(x: number, y: number): number | null {
+    const { scale, x: shiftX, y: shiftY } = this.camera;
+    return this.#picture?.at((x - shiftX) / scale, (y - shiftY) / scale) ?? null;
+  }
+
+  #say(text: string, cancellable: boolean): void {
+    this.#note.replaceChildren(text);
+    if (cancellable) {
+      this.#note.append(
+        h(
+          "button",
+          { type: "button", class: "tl-link", on: { click: () => this.cancel() } },
+          "Cancel",
+        ),
+      );
+    }
+    this.#note.hidden = text === "";
+  }
+
+  #paintLegend(): void {
+    const kinds = new Set(this.#picture?.scene.nodes.map((node) => node.kind) ?? []);
+    const rows = [...kinds]
+      .sort()
+      .map((kind) =>
+        h(
+          "span",
+          { class: "tl-legend-item" },
+          h("i", { class: `tl-swatch tl-kind-${kind}` }),
+          kind,
+        ),
+      );
+    this.#legend.replaceChildren(...rows);
+    setText(this.#note, this.#note.textContent ?? "");
+  }
+}
+
+function neighbour(picture: Picture, id: number, direction: Direction): number | null {
+  if (direction === "left") return picture.beside(id, -1);
+  if (direction === "right") return picture.beside(id, 1);
+  const edges = picture.scene.edges.filter((edge) => !edge.invisible);
+  if (direction === "up") return edges.find((edge) => edge.to === id)?.from ?? null;
+  return edges.find((edge) => edge.from === id)?.to ?? null;
+}

@@ -1,0 +1,113 @@
+/** A scene with its places: what the canvas paints, and what is under the pointer. */
+import type { Scene, SceneNode } from "../../layout/scene.ts";
+import type { Layout } from "../../layout/types.ts";
+import type { Box } from "./camera.ts";
+
+export class Picture {
+  readonly box: Box;
+  /** Nodes by row, each row by x: to find what a point or a window meets without looking at all. */
+  readonly #rows: { readonly top: number; readonly bottom: number; readonly nodes: number[] }[];
+
+  constructor(
+    readonly scene: Scene,
+    readonly layout: Layout,
+  ) {
+    this.box = boundsOf(scene, layout);
+    const rows: { top: number; bottom: number; nodes: number[] }[] = [];
+    scene.nodes.forEach((node, i) => {
+      const rank = layout.rank[i]!;
+      const y = layout.y[i]!;
+      rows[rank] ??= { top: Number.POSITIVE_INFINITY, bottom: Number.NEGATIVE_INFINITY, nodes: [] };
+      const row = rows[rank]!;
+      row.nodes.push(i);
+      row.top = Math.min(row.top, y - node.height / 2);
+      row.bottom = Math.max(row.bottom, y + node.height / 2);
+    });
+    for (const row of rows) row?.nodes.sort((a, b) => layout.x[a]! - layout.x[b]!);
+    this.#rows = rows.filter(Boolean);
+  }
+
+  node(id: number | null): SceneNode | undefined {
+    const at = id === null ? undefined : this.scene.index.get(id);
+    return at === undefined ? undefined : this.scene.nodes[at];
+  }
+
+  centre(id: number | null): { x: number; y: number } | null {
+    const at = id === null ? undefined : this.scene.index.get(id);
+    return at === undefined ? null : { x: this.layout.x[at]!, y: this.layout.y[at]! };
+  }
+
+  boxOf(id: number): Box | null {
+    const node = this.node(id);
+    const centre = this.centre(id);
+    if (!node || !centre) return null;
+    return {
+      left: centre.x - node.width / 2,
+      right: centre.x + node.width / 2,
+      top: centre.y - node.height / 2,
+      bottom: centre.y + node.height / 2,
+    };
+  }
+
+  /** Indices of the nodes that a window meets. */
+  inside(window: Box): number[] {
+    const found: number[] = [];
+    for (const row of this.#rows) {
+      if (row.bottom < window.top || row.top > window.bottom) continue;
+      for (const i of row.nodes) {
+        const half = this.scene.nodes[i]!.width / 2;
+        const x = this.layout.x[i]!;
+        if (x + half >= window.left && x - half <= window.right) found.push(i);
+      }
+    }
+    return found;
+  }
+
+  /** The id of the node at a point, or null. */
+  at(x: number, y: number): number | null {
+    for (const i of this.inside({ left: x, right: x, top: y, bottom: y })) {
+      const node = this.scene.nodes[i]!;
+      if (Math.abs(y - this.layout.y[i]!) <= node.height / 2) return node.id;
+    }
+    return null;
+  }
+
+  /** The neighbour of a node in its row, to the right (1) or to the left (-1). */
+  beside(id: number, direction: 1 | -1): number | null {
+    const at = this.scene.index.get(id);
+    if (at === undefined) return null;
+    const row = this.#rows.find((each) => each.nodes.includes(at));
+    const next = row?.nodes[(row.nodes.indexOf(at) ?? 0) + direction];
+    return next === undefined ? null : this.scene.nodes[next]!.id;
+  }
+
+  /** The box around the node before and the node after, or null if neither is drawn. */
+  changeBox(): Box | null {
+    const boxes = [this.scene.before, this.scene.after]
+      .map((id) => (id === null ? null : this.boxOf(id)))
+      .filter((box): box is Box => box !== null);
+    return boxes.length === 0 ? null : around(boxes);
+  }
+}
+
+export function around(boxes: readonly Box[]): Box {
+  return {
+    left: Math.min(...boxes.map((box) => box.left)),
+    top: Math.min(...boxes.map((box) => box.top)),
+    right: Math.max(...boxes.map((box) => box.right)),
+    bottom: Math.max(...boxes.map((box) => box.bottom)),
+  };
+}
+
+function boundsOf(scene: Scene, layout: Layout): Box {
+  let [left, top, right, bottom] = [0, 0, 0, 0];
+  scene.nodes.forEach((node, i) => {
+    const x = layout.x[i]!;
+    const y = layout.y[i]!;
+    left = i === 0 ? x - node.width / 2 : Math.min(left, x - node.width / 2);
+    right = i === 0 ? x + node.width / 2 : Math.max(right, x + node.width / 2);
+    top = i === 0 ? y - node.height / 2 : Math.min(top, y - node.height / 2);
+    bottom = i === 0 ? y + node.height / 2 : Math.max(bottom, y + node.height / 2);
+  });
+  return { left, top, right, bottom };
+}

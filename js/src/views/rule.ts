@@ -1,0 +1,154 @@
+/** What the step did: the rule that fired, and the node that is chosen. */
+import { duration, plural, tail } from "../base/text.ts";
+import type { Shown } from "../protocol/cache.ts";
+import type { Node, RuleInfo } from "../protocol/types.ts";
+import type { Context } from "./context.ts";
+import { h } from "./dom.ts";
+
+export function rulePanel(context: Context): HTMLElement {
+  const { session, signal } = context;
+  const rule = h("div", { class: "tl-rule" });
+  const node = h("div", { class: "tl-node-detail" });
+
+  session.state.watch(
+    ["shown", "overview"],
+    () => rule.replaceChildren(...ruleRows(context)),
+    signal,
+  );
+  session.state.watch(["node", "shown"], () => node.replaceChildren(...nodeRows(context)), signal);
+  return h(
+    "div",
+    { class: "tl-side" },
+    h(
+      "section",
+      { class: "tl-panel" },
+      h("header", { class: "tl-head" }, h("h3", {}, "Rule")),
+      rule,
+    ),
+    h(
+      "section",
+      { class: "tl-panel tl-grow" },
+      h("header", { class: "tl-head" }, h("h3", {}, "Node")),
+      node,
+    ),
+  );
+}
+
+function ruleRows(context: Context): HTMLElement[] {
+  const { shown, overview } = context.session.state.now;
+  const place = context.session.place(shown?.step.pass);
+  if (!shown || !place) return [h("p", { class: "tl-hint" }, "No rewrite was recorded.")];
+  const { step } = shown;
+  const failedHere = overview?.error?.pass_id === step.pass;
+  const failure =
+    failedHere && (overview?.error?.match ?? step.k) === step.k
+      ? [h("p", { class: "tl-error" }, `${overview?.error?.type}: ${overview?.error?.message}`)]
+      : [];
+  if (step.rule) return [...failure, ...ruleText(step.rule), changeRow(context, shown)];
+  const { pass } = place;
+  const what =
+    pass.matches > 0
+      ? `The graph as ${pass.name} got it: ${plural(pass.matches, "match")} follow.`
+      : pass.changed
+        ? `${pass.name} is no table of rules: it changed the graph in one step.`
+        : `${pass.name} changed nothing.`;
+  return [
+    ...failure,
+    h("p", { class: "tl-hint" }, what),
+    pass.place ? placeRow(pass.place.file, pass.place.line) : h("span"),
+  ];
+}
+
+function ruleText(rule: RuleInfo): HTMLElement[] {
+  return [
+    h("div", { class: "tl-rule-name" }, rule.name),
+    rule.law ? h("div", { class: "tl-law" }, rule.law) : h("span"),
+    placeRow(rule.file, rule.line, rule.elapsed_us),
+    rule.source ? h("pre", { class: "tl-source" }, rule.source) : h("span"),
+  ];
+}
+
+function placeRow(file: string, line: number, elapsed?: number): HTMLElement {
+  const time = elapsed === undefined ? "" : ` · ${duration(elapsed)}`;
+  return h("div", { class: "tl-place", title: `${file}:${line}` }, `${tail(file)}:${line}${time}`);
+}
+
+function changeRow({ session }: Context, shown: Shown): HTMLElement {
+  const link = (label: string, id: number | null, look: string): HTMLElement => {
+    const node = id === null ? undefined : shown.nodes.get(id);
+    return h(
+      "button",
+      {
+        type: "button",
+        class: `tl-change ${look}`,
+        disabled: !node,
+        title: "Choose this node",
+        on: { click: () => session.choose(id) },
+      },
+      h("b", {}, label),
+      ` ${node ? nodeTitle(node) : "–"}`,
+    );
+  };
+  const added = shown.added.size;
+  const gone = shown.gone.length;
+  return h(
+    "div",
+    { class: "tl-changes" },
+    link("before", shown.step.before, "tl-is-gone"),
+    link("after", shown.step.after, "tl-is-added"),
+    h(
+      "div",
+      { class: "tl-counts" },
+      `${plural(added, "node")} new, ${plural(gone, "node")} gone, ${plural(shown.rebuilt.size, "node")} rebuilt`,
+    ),
+  );
+}
+
+function nodeRows({ session }: Context): HTMLElement[] {
+  const { node: id, shown } = session.state.now;
+  const node = id === null ? undefined : shown?.nodes.get(id);
+  if (!node || !shown) {
+    return [
+      h("p", { class: "tl-hint" }, "Click a node, or walk the graph with Alt and the arrow keys."),
+    ];
+  }
+  const row = (name: string, value: string): HTMLElement[] =>
+    value ? [h("dt", {}, name), h("dd", {}, value)] : [];
+  const facts = h(
+    "dl",
+    { class: "tl-facts" },
+    ...row("arg", node.arg === "None" ? "" : node.arg),
+    ...row("dtype", node.dtype),
+    ...row("shape", node.shape && node.shape.length > 0 ? `(${node.shape.join(", ")})` : "()"),
+    ...row("tag", node.tag ?? ""),
+    ...row("cell", node.lines.length > 0 ? `line ${node.lines.join(", ")}` : ""),
+  );
+  const sources = node.src.map((src) => {
+    const source = shown.nodes.get(src);
+    return h(
+      "button",
+      {
+        type: "button",
+        class: "tl-link tl-src",
+        title: "Choose this source",
+        on: { click: () => session.choose(src) },
+      },
+      source ? nodeTitle(source) : `node ${src}`,
+    );
+  });
+  const title = h(
+    "div",
+    { class: "tl-rule-name" },
+    h("i", { class: `tl-swatch tl-kind-${node.kind}` }),
+    node.op,
+  );
+  const list = sources.length > 0 ? [h("div", { class: "tl-subhead" }, "sources"), ...sources] : [];
+  return [title, facts, ...list];
+}
+
+/** A node in one line: "RANGE 0, LOOP weakint" */
+export function nodeTitle(node: Node): string {
+  const label = node.label.startsWith(node.op) ? node.label : `${node.op} ${node.label}`;
+  const shape = node.shape && node.shape.length > 0 ? ` (${node.shape.join(", ")})` : "";
+  return `${label} ${node.dtype === "void" ? "" : node.dtype}${shape}`.trim();
+}

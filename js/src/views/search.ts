@@ -1,0 +1,103 @@
+/** Searching for ops, rules and labels, in this pass or in all. */
+import { Superseded } from "../base/lanes.ts";
+import type { SearchHit } from "../protocol/types.ts";
+import type { Context } from "./context.ts";
+import { h, highlighted, setText } from "./dom.ts";
+import { walk } from "./tree.ts";
+
+export function searchPanel({ session, view, signal }: Context): HTMLElement {
+  const input = h("input", {
+    type: "search",
+    class: "tl-search-input",
+    placeholder: "op, rule or label",
+    "aria-label": "search the record",
+    "data-name": "search",
+  });
+  const everywhere = h("input", { type: "checkbox", checked: true });
+  const note = h("span", { class: "tl-quiet-text", role: "status" });
+  const list = h("div", { class: "tl-hits", role: "listbox", "aria-label": "hits" });
+  const el = h(
+    "div",
+    { class: "tl-search", hidden: true },
+    h("div", { class: "tl-search-row" }, input, h("label", {}, everywhere, " all passes"), note),
+    list,
+  );
+
+  const open = (hit: SearchHit): void => {
+    session.goTo({ pass: hit.pass, k: hit.k });
+    session.choose(hit.node);
+    view.set({ tab: "rewrites", search: false });
+    el.closest<HTMLElement>(".tinylab")?.focus();
+  };
+  const hitRow = (hit: SearchHit, query: string, i: number): HTMLElement => {
+    const place = session.place(hit.pass);
+    return h(
+      "div",
+      {
+        class: "tl-hit-row",
+        role: "option",
+        tabindex: i === 0 ? "0" : "-1",
+        on: {
+          click: () => open(hit),
+          keydown: (event: KeyboardEvent) => event.key === "Enter" && open(hit),
+        },
+      },
+      h("span", { class: "tl-hit-label" }, ...highlighted(hit.label, query)),
+      h(
+        "span",
+        { class: "tl-faint" },
+        place
+          ? `${place.stage.name} › ${place.pass.name} · ${hit.k === 0 ? "start" : `match ${hit.k}`}`
+          : "",
+      ),
+    );
+  };
+  const search = async (): Promise<void> => {
+    const query = input.value.trim();
+    if (query === "") {
+      list.replaceChildren();
+      setText(note, "");
+      return;
+    }
+    const pass = everywhere.checked ? null : (session.state.now.at?.pass ?? null);
+    try {
+      const { hits, more } = await session.client.ask("search", { query, pass });
+      list.replaceChildren(...hits.map((hit, i) => hitRow(hit, query, i)));
+      setText(
+        note,
+        hits.length === 0
+          ? "nothing found"
+          : more
+            ? `the first ${hits.length}`
+            : String(hits.length),
+      );
+    } catch (error) {
+      if (!(error instanceof Superseded))
+        setText(note, error instanceof Error ? error.message : String(error));
+    }
+  };
+
+  input.addEventListener("input", () => void search(), { signal });
+  everywhere.addEventListener("change", () => void search(), { signal });
+  input.addEventListener(
+    "keydown",
+    (event) => {
+      const first = list.querySelector<HTMLElement>("[tabindex]");
+      if (event.key === "ArrowDown" && first) first.focus();
+      else if (event.key === "Enter" && first) first.click();
+      else return;
+      event.preventDefault();
+    },
+    { signal },
+  );
+  list.addEventListener("keydown", (event) => walk(list, event), { signal });
+  view.watch(
+    ["search"],
+    () => {
+      el.hidden = !view.now.search;
+      if (view.now.search) input.select();
+    },
+    signal,
+  );
+  return el;
+}

@@ -1,0 +1,160 @@
+/** The stages and their passes, with how often each matched and how long it took. */
+import { count, duration, plural } from "../base/text.ts";
+import { worthShowing } from "../protocol/session.ts";
+import type { PassInfo, StageInfo } from "../protocol/types.ts";
+import type { Context } from "./context.ts";
+import { button, h, setText } from "./dom.ts";
+
+/** A tree that one walks with the arrow keys; Enter shows a pass. */
+export function treePanel({ session, view, signal }: Context): HTMLElement {
+  const list = h("div", { class: "tl-tree", role: "tree", "aria-label": "stages and passes" });
+  const toggle = button("", "Show or fold passes that changed nothing (u)", () =>
+    view.set({ allPasses: !view.now.allPasses }),
+  );
+  toggle.classList.add("tl-quiet");
+  const closed = new Set<number>();
+  let rows = new Map<number, HTMLElement>();
+
+  const stageRow = (stage: StageInfo): HTMLElement => {
+    const matches = stage.passes.reduce((sum, pass) => sum + pass.matches, 0);
+    const open = !closed.has(stage.id);
+    const flip = (): void => {
+      if (open) closed.add(stage.id);
+      else closed.delete(stage.id);
+      build();
+    };
+    return h(
+      "div",
+      {
+        class: "tl-stage",
+        role: "treeitem",
+        tabindex: "-1",
+        "aria-expanded": String(open),
+        title: `${stage.name}: ${plural(stage.passes.length, "pass")}, ${plural(matches, "match")}`,
+        on: {
+          click: flip,
+          keydown: (event: KeyboardEvent) => {
+            if (event.key === "Enter" || event.key === " ") {
+              event.preventDefault();
+              flip();
+            }
+          },
+        },
+      },
+      h("span", { class: "tl-twist", "aria-hidden": "true" }, open ? "▾" : "▸"),
+      h("span", { class: "tl-stage-name" }, stage.name),
+      h("span", { class: "tl-number" }, count(matches)),
+      h("span", { class: "tl-time" }, duration(stage.elapsed_us)),
+    );
+  };
+
+  const passRow = (pass: PassInfo): HTMLElement => {
+    const idle = !worthShowing(pass);
+    const go = (): void => {
+      session.goTo({ pass: pass.id, k: 0 });
+      view.set({ tab: "rewrites" });
+    };
+    const row = h(
+      "div",
+      {
+        class: `tl-pass${idle ? " tl-idle" : ""}${pass.failed ? " tl-failed" : ""}`,
+        role: "treeitem",
+        tabindex: "-1",
+        "data-pass": pass.id,
+        title: passTitle(pass),
+        on: {
+          click: go,
+          keydown: (event: KeyboardEvent) => {
+            if (event.key === "Enter" || event.key === " ") {
+              event.preventDefault();
+              go();
+            }
+          },
+        },
+      },
+      h("span", { class: "tl-pass-name" }, pass.name),
+      pass.failed ? h("span", { class: "tl-flag" }, "failed") : null,
+      h(
+        "span",
+        { class: "tl-number" },
+        pass.matches > 0 ? count(pass.matches) : pass.changed ? "•" : "·",
+      ),
+      h("span", { class: "tl-time" }, duration(pass.elapsed_us)),
+    );
+    rows.set(pass.id, row);
+    return row;
+  };
+
+  const build = (): void => {
+    const overview = session.state.now.overview;
+    const all = view.now.allPasses;
+    rows = new Map();
+    const items: HTMLElement[] = [];
+    let folded = 0;
+    for (const stage of overview?.stages ?? []) {
+      const shown = stage.passes.filter((pass) => all || worthShowing(pass));
+      folded += stage.passes.length - stage.passes.filter(worthShowing).length;
+      items.push(stageRow(stage));
+      if (!closed.has(stage.id)) items.push(...shown.map(passRow));
+    }
+    list.replaceChildren(...items);
+    const first = items[0];
+    if (first) first.tabIndex = 0;
+    setText(toggle, all ? "fold unchanged" : `+ ${count(folded)} unchanged`);
+    toggle.hidden = folded === 0;
+    mark();
+  };
+
+  const mark = (): void => {
+    const at = session.state.now.at;
+    const marks = session.state.now.marks;
+    for (const [pass, row] of rows) {
+      const here = pass === at?.pass;
+      row.classList.toggle("tl-here", here);
+      row.setAttribute("aria-selected", String(here));
+      row.classList.toggle("tl-lined", (marks?.nodes[String(pass)]?.length ?? 0) > 0);
+      if (here) scrollWithin(list, row);
+    }
+  };
+
+  list.addEventListener("keydown", (event) => walk(list, event), { signal });
+  session.state.watch(["overview"], build, signal);
+  view.watch(["allPasses"], build, signal);
+  session.state.watch(["at", "marks"], mark, signal);
+  return h(
+    "section",
+    { class: "tl-panel tl-tree-panel" },
+    h("header", { class: "tl-head" }, h("h3", {}, "Stages"), toggle),
+    list,
+  );
+}
+
+function passTitle(pass: PassInfo): string {
+  const place = pass.place ? `\n${pass.place.file}:${pass.place.line}` : "";
+  return (
+    `${pass.name}: ${plural(pass.matches, "match")}, ${plural(pass.nodes, "node")}, ` +
+    `${duration(pass.elapsed_us)}, ${pass.direction}${place}`
+  );
+}
+
+/** Scrolls a list, and nothing around it, so that a row of it is in sight. */
+export function scrollWithin(list: HTMLElement, row: HTMLElement): void {
+  const top = row.offsetTop - list.offsetTop;
+  if (top < list.scrollTop) list.scrollTop = top - 8;
+  else if (top + row.offsetHeight > list.scrollTop + list.clientHeight) {
+    list.scrollTop = top + row.offsetHeight - list.clientHeight + 8;
+  }
+}
+
+/** Arrow keys move the focus among the rows of a list. */
+export function walk(list: HTMLElement, event: KeyboardEvent): void {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (step === undefined || event.ctrlKey || event.altKey || event.metaKey) return;
+  const items = [...list.querySelectorAll<HTMLElement>("[tabindex]")];
+  const here = items.indexOf(event.target as HTMLElement);
+  const next = items[here + step];
+  if (here < 0 || !next) return;
+  next.focus();
+  event.preventDefault();
+  event.stopPropagation();
+}

@@ -1,0 +1,102 @@
+/** A session over a Jupyter widget's model. */
+import type { Port, Push, Reply } from "../protocol/client.ts";
+import { unpackOverview } from "../protocol/pack.ts";
+import { Session } from "../protocol/session.ts";
+import type { Overview, Step } from "../protocol/types.ts";
+import { syncSelection } from "./selection.ts";
+
+/** What is used of an anywidget model, and of the Backbone model behind it. */
+export interface WidgetModel {
+  get(name: string): unknown;
+  set(name: string, value: unknown): void;
+  save_changes(): void;
+  send(content: unknown): void;
+  on(event: string, callback: (...args: never[]) => void): void;
+  readonly widget_manager?: Manager;
+}
+
+interface Manager {
+  readonly isDisposed?: boolean;
+  readonly context?: { readonly isDisposed?: boolean };
+  readonly kernel?: { readonly status?: string } | null;
+}
+
+/** Made once per model, by its loader; every view of the model gets the same one. */
+export interface Shared {
+  readonly model: WidgetModel;
+  readonly signal?: AbortSignal;
+  session?: Session;
+  setUps?: number;
+}
+
+/** Views may move between places in the page: only then is a model without views released. */
+const RELEASE_MS = 1500;
+
+/** The session of a model: the same for all its views. */
+export function sessionOf(shared: Shared): Session {
+  const { model } = shared;
+  if (!shared.session) {
+    shared.setUps = (shared.setUps ?? 0) + 1;
+    const session = new Session(portOf(model, shared.signal), overviewOf(model), firstOf(model));
+    shared.session = session;
+    model.on("change:overview", () => {
+      const overview = overviewOf(model);
+      if (overview) session.load(overview, firstOf(model));
+    });
+    syncSelection(session, model);
+  }
+  if (shared.session.state.now.overview === null) shared.session.client.tell(plain("refill"));
+  return shared.session;
+}
+
+/**
+ * When no view is left, what the model holds of the record is let go: a notebook that is saved
+ * after its outputs were cleared keeps nothing of it.
+ */
+export function releaseUnseen(shared: Shared): void {
+  setTimeout(() => {
+    const { session, model } = shared;
+    if (!session || session.views.size > 0 || session.client.link === "gone") return;
+    if (isClosing(model.widget_manager)) return;
+    session.client.tell(plain("release"));
+    // Here and now as well: the notebook may be saved before the kernel has answered.
+    model.set("first", null);
+    model.set("overview", null);
+    session.load(null, null);
+  }, RELEASE_MS);
+}
+
+/** A message that expects no answer. */
+const plain = (ask: string): object => ({ id: 0, ask, args: {} });
+
+/** A notebook that is being closed takes its views away too: nothing is to be released then. */
+function isClosing(manager: Manager | undefined): boolean {
+  return manager?.isDisposed === true || manager?.context?.isDisposed === true;
+}
+
+function overviewOf(model: WidgetModel): Overview | null {
+  return unpackOverview(model.get("overview"));
+}
+
+function firstOf(model: WidgetModel): Step | null {
+  return (model.get("first") as Step | null | undefined) ?? null;
+}
+
+function portOf(model: WidgetModel, signal?: AbortSignal): Port {
+  return {
+    send: (message) => {
+      if (model.widget_manager?.kernel === null) throw new Error("there is no kernel");
+      model.send(message);
+    },
+    listen: (hear) => model.on("msg:custom", ((message: Reply | Push) => hear(message)) as never),
+    onGone: (tell) => {
+      // The event brings the Backbone model, which knows whether its comm lives.
+      model.on("comm_live_update", ((live: { comm_live?: boolean }) => {
+        if (live?.comm_live === false) tell();
+      }) as never);
+      model.on("destroy", tell as never);
+      signal?.addEventListener("abort", tell, { once: true });
+    },
+    kernelIdle: () => model.widget_manager?.kernel?.status === "idle",
+  };
+}

@@ -1,0 +1,1 @@
+"""Notebook widgets of tinylab: thin views of `tinylab.lab`, and the `%%tinygrad` magic."""

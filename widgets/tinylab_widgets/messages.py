@@ -1,0 +1,388 @@
+"""The data that passes between the notebook's front end and `tinylab.lab`, as types.
+
+One declaration serves both sides: `python -m tinylab_widgets.messages` prints the TypeScript of
+these classes, which is kept in `js/src/protocol/types.ts` and compared by a test.
+
+Nothing here runs; everything is plain JSON data. Node ids are stable in one record: the same uop
+has the same id in every pass. Text is raw, and the front end escapes it.
+"""
+
+import sys
+import types
+from typing import Literal, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints
+
+Kind = Literal["movement", "alu", "reduce", "memory", "const", "range", "control", "other"]
+Mark = Literal["", "+", "-"]
+
+
+class Place(TypedDict):
+    """A place in source code."""
+
+    file: str
+    line: int
+
+
+class PassInfo(TypedDict):
+    """One pass of a stage: what it is called, and how much it did."""
+
+    id: int
+    name: str
+    matches: int
+    elapsed_us: float
+    changed: bool
+    direction: str
+    nodes: int
+    place: Place | None
+    failed: bool
+    parent: NotRequired[int | None]
+
+
+class StageInfo(TypedDict):
+    """A stage of the way from tensor graph to program: the passes in the order in which they ran."""
+
+    id: int
+    name: str
+    kernel: int | None
+    elapsed_us: float
+    passes: list[PassInfo]
+
+
+class KernelInfo(TypedDict):
+    """A row of the table of kernels."""
+
+    id: int
+    name: str
+    display: str
+    reason: str
+    opts: list[str]
+    device: str
+    elapsed_us: float | None
+    runs: int
+    gflops: float | None
+    gbs: float | None
+    lines: list[int]
+    ops: float | None
+    mem_bytes: float | None
+    cached: bool
+    method: list[str]
+    error: NotRequired[str | None]
+
+
+class ErrorInfo(TypedDict):
+    """What ended the cell, and the match at which it happened, if it was a rewrite."""
+
+    type: str
+    message: str
+    pass_id: int | None
+    match: int | None
+
+
+class CellInfo(TypedDict):
+    """The text of the cell that was recorded."""
+
+    text: str
+    lines: int
+
+
+class Totals(TypedDict):
+    """Sums over the record."""
+
+    passes: int
+    matches: int
+    kernels: int
+    elapsed_us: float
+
+
+class Overview(TypedDict):
+    """All that a front end shows before it asks for anything."""
+
+    version: int
+    name: str
+    status: str
+    error: ErrorInfo | None
+    cell: CellInfo
+    device: str
+    stages: list[StageInfo]
+    kernels: list[KernelInfo]
+    totals: Totals
+    hint: NotRequired[str]
+
+
+class Node(TypedDict):
+    """A uop as it is drawn."""
+
+    id: int
+    op: str
+    label: str
+    arg: str
+    dtype: str
+    shape: list[str] | None
+    src: list[int]
+    kind: Kind
+    lines: list[int]
+    tag: str | None
+
+
+class RuleInfo(TypedDict):
+    """The rule that made a match."""
+
+    name: str
+    law: str
+    source: str
+    file: str
+    line: int
+    elapsed_us: float
+
+
+class Step(TypedDict):
+    """The graph of a pass after match k, as nodes that the asker does not have yet."""
+
+    pass_: int  # `pass` on the wire
+    k: int
+    total: int
+    rule: RuleInfo | None
+    before: int | None
+    after: int | None
+    full: bool
+    nodes: list[Node]
+    root: int
+    added: list[int]
+    gone: list[Node]
+    removed: NotRequired[list[int]]
+    more: NotRequired[bool]
+    count: NotRequired[int]
+
+
+class NodePage(TypedDict):
+    """More nodes of a step that has very many."""
+
+    nodes: list[Node]
+    more: bool
+
+
+class TextLine(TypedDict):
+    """A line of the textual form of a graph."""
+
+    text: str
+    node: NotRequired[int | None]
+    mark: Mark
+
+
+class GraphText(TypedDict):
+    """The textual form of a step, and its difference from the step before."""
+
+    lines: list[TextLine]
+    diff: list[TextLine]
+    more: NotRequired[bool]
+
+
+class SearchHit(TypedDict):
+    """One place where a search found something."""
+
+    pass_: int
+    k: int
+    node: int | None
+    label: str
+
+
+class SearchResult(TypedDict):
+    """What a search found."""
+
+    hits: list[SearchHit]
+    more: bool
+
+
+class LineMarks(TypedDict):
+    """What descends from some lines of the cell; the keys of `nodes` are pass ids as text."""
+
+    kernels: list[int]
+    nodes: dict[str, list[int]]
+
+
+class NodeDetail(TypedDict):
+    """What is known of one node."""
+
+    node: Node
+    lines: list[int]
+    kernels: list[int]
+    text: str
+    methods: NotRequired[list[str]]
+
+
+class OptEdit(TypedDict):
+    """An optimisation as it is edited."""
+
+    op: str
+    axis: int | None
+    arg: int | str | list[int] | None
+
+
+class Axis(TypedDict):
+    """An axis of a kernel, as opts count them."""
+
+    name: str
+    letter: str
+    size: str
+    kind: str
+
+
+class AllowedOpts(TypedDict):
+    """Which opts a kernel's device knows."""
+
+    ops: list[str]
+
+
+class SourceLine(TypedDict):
+    """A line of rendered source, with the uop that it stands for."""
+
+    text: str
+    node: int | None
+    lines: list[int]
+    uop: NotRequired[int | None]
+
+
+class AssemblyLine(TypedDict):
+    """A line of assembly, with the line of source that it came from."""
+
+    text: str
+    source_line: int | None
+
+
+class HistoryRow(TypedDict):
+    """What became of one set of opts."""
+
+    id: int
+    opts: list[OptEdit]
+    status: str
+    message: str
+    median_us: float | None
+    p10_us: float | None
+    p90_us: float | None
+    runs: int
+    ratio: float | None
+    gflops: float | None
+    max_error: float | None
+    source: NotRequired[list[SourceLine]]
+    assembly: NotRequired[list[AssemblyLine]]
+
+
+class BufferInfo(TypedDict):
+    """An argument of a kernel."""
+
+    slot: int
+    size: int
+    dtype: str
+    name: NotRequired[str]
+
+
+class KernelDetail(TypedDict):
+    """One kernel: its opts, what they may be, its source and its runs."""
+
+    id: int
+    name: str
+    reason: str
+    opts: list[OptEdit]
+    allowed: AllowedOpts
+    axes: list[Axis]
+    source: list[SourceLine]
+    assembly: list[AssemblyLine]
+    language: str
+    history: list[HistoryRow]
+    buffers: list[BufferInfo]
+    metadata: list[str]
+
+
+class Problem(TypedDict):
+    """Why an opt cannot be applied."""
+
+    index: int
+    message: str
+
+
+class Actions(TypedDict):
+    """The axes after some opts, or the first opt that cannot be applied."""
+
+    axes: list[Axis]
+    problems: Problem | None
+
+
+class RunResult(TypedDict):
+    """The answer to `run`."""
+
+    row: HistoryRow
+
+
+MESSAGES: tuple[type, ...] = (
+    Place, PassInfo, StageInfo, KernelInfo, ErrorInfo, CellInfo, Totals, Overview, Node, RuleInfo,
+    Step, NodePage, TextLine, GraphText, SearchHit, SearchResult, LineMarks, NodeDetail, OptEdit, Axis,
+    AllowedOpts, SourceLine, AssemblyLine, HistoryRow, BufferInfo, KernelDetail, Problem, Actions,
+    RunResult,
+)  # fmt: skip
+
+ALIASES: dict[str, object] = {"Kind": Kind, "Mark": Mark}
+
+ASKS: dict[str, type] = {
+    "step": Step,
+    "text": GraphText,
+    "search": SearchResult,
+    "lines": LineMarks,
+    "node": NodeDetail,
+    "kernel": KernelDetail,
+    "actions": Actions,
+    "run": RunResult,
+    "more": NodePage,
+}
+_WORDS = {int: "number", float: "number", str: "string", bool: "boolean", type(None): "null"}
+
+
+def typescript_of(hint: object) -> str:
+    """A Python type as TypeScript.
+
+    list[int] | None  ->  readonly number[] | null
+    """
+    origin, args = get_origin(hint), get_args(hint)
+    if hint in _WORDS:
+        return _WORDS[hint]  # type: ignore[index]
+    if origin is NotRequired:
+        return typescript_of(args[0])
+    if origin is Literal:
+        return " | ".join(f'"{word}"' for word in args)
+    if origin in (Union, types.UnionType):
+        return " | ".join(dict.fromkeys(typescript_of(arg) for arg in args))
+    if origin is list:
+        return f"readonly {_grouped(typescript_of(args[0]))}[]"
+    if origin is dict:
+        return f"{{ readonly [key: {typescript_of(args[0])}]: {typescript_of(args[1])} }}"
+    return getattr(hint, "__name__", str(hint))
+
+
+def _grouped(text: str) -> str:
+    return f"({text})" if "|" in text else text
+
+
+def interface(message: type) -> str:
+    """One TypedDict as a TypeScript interface."""
+    hints = get_type_hints(message, include_extras=True)
+    optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
+    rows = [
+        f"  readonly {name.rstrip('_')}{'?' if name in optional else ''}: {typescript_of(hint)};"
+        for name, hint in hints.items()
+    ]
+    doc = (message.__doc__ or "").strip().splitlines()[0]
+    return "\n".join([f"/** {doc} */", f"export interface {message.__name__} {{", *rows, "}"])
+
+
+def typescript() -> str:
+    """All messages as one TypeScript module."""
+    asks = "\n".join(f"  readonly {name}: {answer.__name__};" for name, answer in ASKS.items())
+    parts = [
+        "// Printed by `python -m tinylab_widgets.messages`; change that file, not this one.",
+        *(f"export type {name} = {typescript_of(alias)};" for name, alias in ALIASES.items()),
+        *(interface(message) for message in MESSAGES),
+        f"/** What each question is answered with. */\nexport interface Answers {{\n{asks}\n}}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(typescript())
