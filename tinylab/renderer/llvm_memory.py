@@ -7,6 +7,7 @@ one for a whole access is a branch, one per lane is a mask.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -240,38 +241,39 @@ def _lane_pointers(w: Writer, lanes: Value, start: str, memory: Memory, loose: b
 
 def load(w: Writer, u: UOp, access: Access, otherwise: Value | None) -> Value:
     """LOAD: a scalar, windows, or a gather; where the gate is false the alternative (0)."""
-    memory, shape = access.place.memory, access.shape
+    shape, gate = access.shape, access.gate
+    width = shape[-1] if shape else 1
+    if gate is None:
+        names, pointers = w.row_names("val", shape), row_pointers(w, access)
+        rows = [_load_row(w, access, p, width, n) for p, n in zip(pointers, names, strict=True)]
+        return named(rows, u.dtype, shape)
     if otherwise is None:
         otherwise = scalar(u.dtype, constant(0, u.dtype))
-    width = shape[-1] if shape else 1
-    if access.gate is None:
-        names = w.row_names("val", shape)
-        pointers = row_pointers(w, access)
-        one = [_load_row(w, access, p, width, n) for p, n in zip(pointers, names, strict=True)]
-        return named(one, u.dtype, shape)
     others = [w.whole(r, u.dtype, width) for r in w.broadcast(otherwise, shape)]
-    if not access.gate.shape:
+    if not gate.shape:
         return _branch_load(w, u, access, others)
-    gates = [w.whole(r, dtypes.bool, width) for r in w.broadcast(access.gate, shape)]
-    found = []
+    gates = [w.whole(r, dtypes.bool, width) for r in w.broadcast(gate, shape)]
     names = w.row_names("val", shape)
-    for name, pointer, gate, other in zip(
-        names, row_pointers(w, access), gates, others, strict=True
-    ):
-        if width == 1:
-            (text,) = _branch(
-                w,
-                gate,
-                lambda p=pointer: [_load_row(w, access, p, 1)],
-                [other],
-                memory.dtype,
-                1,
-                [name],
-            )
-        else:
-            text = _masked_load(w, access, pointer, gate, other, width, name)
-        found.append(text)
+    read = _branch_row if width == 1 else _masked_load
+    found = [
+        read(w, access, pointer, test, other, width, name)
+        for name, pointer, test, other in zip(
+            names, row_pointers(w, access), gates, others, strict=True
+        )
+    ]
     return named(found, u.dtype, shape)
+
+
+def _branch_row(
+    w: Writer, access: Access, pointer: str, gate: str, other: str, width: int, name: str
+) -> str:
+    """One lane with a gate of its own."""
+
+    def then() -> list[str]:
+        return [_load_row(w, access, pointer, width)]
+
+    (found,) = _branch(w, gate, then, [other], access.place.memory.dtype, width, [name])
+    return found
 
 
 def _branch_load(w: Writer, u: UOp, access: Access, others: list[str]) -> Value:
@@ -392,7 +394,7 @@ def store(w: Writer, access: Access, value: Value) -> None:
     rows = [w.whole(r, value.dtype, width) for r in w.broadcast(value, shape)]
     for pointer, mask, x in zip(row_pointers(w, access), gates, rows, strict=True):
         if width == 1:
-            _guard(w, mask, lambda p=pointer, x=x: _store_row(w, access, p, x, 1))
+            _guard(w, mask, functools.partial(_store_row, w, access, pointer, x, 1))
         else:
             _masked_store(w, access, pointer, mask, x, width)
 

@@ -120,8 +120,9 @@ class Writer:
     def once(self, key: Any, make: Callable[[], str]) -> str:
         """What `make` writes, or what an earlier call with this key wrote where it can be seen."""
         for scope in reversed(self._scopes):
-            if key in scope:
-                return scope[key]
+            known: str | None = scope.get(key)
+            if known is not None:
+                return known
         found = make()
         self._scopes[-1][key] = found
         return found

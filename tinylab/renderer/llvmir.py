@@ -51,6 +51,7 @@ from tinylab.renderer.llvm_types import (
 )
 from tinylab.renderer.llvm_writer import Row, Value, Writer, named, scalar
 from tinylab.target import Target
+from tinylab.uop.infer import promote
 from tinylab.uop.ops import UOp
 
 _SILENT = frozenset({Ops.NOOP, Ops.SINK, Ops.GROUP, Ops.CONST, Ops.AFTER, Ops.BARRIER})
@@ -157,15 +158,10 @@ class _Body:
 
     def alu(self, u: UOp) -> None:
         """Arithmetic: operands in one type, one instruction or more per row."""
-        if u.op in GroupOp.Comparison:
-            wanted = _common(u.src)
-        elif u.op in (Ops.WHERE,):
-            wanted = u.dtype
-        else:
-            wanted = u.dtype
-        sources = [self.value(s, wanted) for s in u.src]
-        if u.op is Ops.WHERE:
-            sources[0] = self.value(u.src[0], dtypes.bool)
+        wanted = promote(u.src) if u.op in GroupOp.Comparison else u.dtype
+        gate = u.src[:1] if u.op is Ops.WHERE else ()
+        sources = [self.value(s, dtypes.bool) for s in gate]
+        sources += [self.value(s, wanted) for s in u.src[len(gate) :]]
         self.values[u] = alu(self.w, u, sources, self._flags(u))
 
     def _flags(self, u: UOp) -> str:
@@ -175,11 +171,14 @@ class _Body:
         if not dtypes.is_int(u.dtype) or u.op not in (Ops.ADD, Ops.SUB, Ops.MUL):
             return ""
         (a, b), (c, d) = u.src[0].bounds, u.src[1].bounds
-        if u.op is Ops.MUL:
-            corners = (a * c, a * d, b * c, b * d)
+        if u.op is Ops.ADD:
+            lo, hi = a + c, b + d
+        elif u.op is Ops.SUB:
+            lo, hi = a - d, b - c
         else:
-            corners = (a + c, b + d) if u.op is Ops.ADD else (a - d, b - c)
-        if min(corners) < u.dtype.min or max(corners) > u.dtype.max:
+            corners = (a * c, a * d, b * c, b * d)
+            lo, hi = min(corners), max(corners)
+        if lo < u.dtype.min or hi > u.dtype.max:
             return ""
         if u.dtype.kind == "uint":
             return "nuw"
@@ -398,13 +397,6 @@ def _inner(target: UOp) -> UOp:
     while target.op is Ops.AFTER:
         target = target.src[0]
     return target
-
-
-def _common(sources: Sequence[UOp]) -> DType:
-    """The type that a comparison is made in."""
-    from tinylab.uop.infer import promote
-
-    return promote(tuple(sources))
 
 
 @functools.cache

@@ -332,7 +332,8 @@ class Code:
         end = str(int(start) + size) if start.isdigit() else f"{start} + {size}"
         if not (start.isdigit() and int(end) <= memory.size):
             arguments = f"{memory.size}, {self.listing.name!r}"
-            index = f"{start} if {start} < 0 else {end} - 1"
+            # The first place outside: the start, or what lies behind the end.
+            index = f"{start} if {start} < 0 else max({start}, {memory.size})"
             self._emit(
                 f"if not 0 <= {start} <= {memory.size - size}: "
                 f"out_of_bounds({what!r}, {memory.name[2:]!r}, {index}, {arguments})"
