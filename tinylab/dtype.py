@@ -29,7 +29,7 @@ class InvalidType:
 
     _only: InvalidType | None = None
 
-    def __new__(cls) -> InvalidType:
+    def __new__(cls) -> InvalidType:  # noqa: D102 (there is one object)
         if cls._only is None:
             cls._only = super().__new__(cls)
         return cls._only
@@ -122,6 +122,7 @@ class DType:
 
     @property
     def scalar_name(self) -> str:
+        """The name itself: there are no vector types."""
         return self.name
 
     @property
@@ -503,7 +504,7 @@ def as_const(value: ConstType, dtype: DType) -> ConstType:
 
 def float_to_fp8(x: float, dtype: DType) -> int:
     """The 8 bits of x rounded to an fp8 type."""
-    return to_storage_scalar(x, dtype)
+    return int(to_storage_scalar(x, dtype))
 
 
 def fp8_to_float(x: int, dtype: DType) -> float:

@@ -107,13 +107,17 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         global_size,
         local_size,
         info.vals({}),
-        *(
-            int(n) if isinstance(n, int) else 0
-            for n in (estimates.ops, estimates.lds, estimates.mem)
-        ),
+        ops=_known(estimates.ops),
+        lds=_known(estimates.lds),
+        mem=_known(estimates.mem),
         kernel=span.data.get("kernel"),
         reason=str(call.arg.aux or ""),
     )
+
+
+def _known(count: Any) -> int:
+    """A count of work as a number; 0 where it depends on a variable."""
+    return count if isinstance(count, int) else 0
 
 
 def run_step(step: Step, buffers: list[Buffer]) -> None:

@@ -36,6 +36,7 @@ def _element_count(sizes: tuple[Any, ...]) -> int:
 
 
 def stage_is_buffer(x: UOp, ctx: Iterator[int]) -> UOp | None:
+    """A stored value as a buffer, and the loops that fill it."""
     value = x.src[0]
     if x.arg.removable:
         return None

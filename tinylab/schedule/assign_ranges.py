@@ -35,6 +35,7 @@ def at(x: UOp, idx: Index) -> UOp:
 
 
 def stage_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
+    """One loop for each axis of a stored value."""
     value = x.src[0]
     if x.tag is not None or len(x.src) > 1 or value.op is Ops.COPY:
         return None
@@ -44,6 +45,7 @@ def stage_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
 
 
 def store_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
+    """A write in place runs over the places of its target."""
     if x.tag is not None:
         return None
     target, value = x.src[:2]
@@ -55,6 +57,7 @@ def store_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
 
 
 def index_of_movement(m: UOp, x: UOp) -> UOp:
+    """The index moves instead of the value; a PAD is 0 outside its source."""
     idx = x.src[1:]
     inner = at(m.src[0], source_index(m, idx))
     if m.op is not Ops.PAD:
@@ -64,12 +67,14 @@ def index_of_movement(m: UOp, x: UOp) -> UOp:
 
 
 def index_of_elementwise(e: UOp, x: UOp) -> UOp:
+    """Each operand is read at its own place."""
     idx = x.src[1:]
     src = tuple(at(s, broadcast_index(idx, s.shape)) for s in e.src)
     return e.replace(src=src, dtype=e.dtype, tag=None)
 
 
 def index_of_reduce(r: UOp, x: UOp, ctx: Iterator[int]) -> UOp:
+    """The reduced axes become loops of the reduction."""
     inner = loops(r.src[0].shape[: r.arg.count], ctx, AxisType.REDUCE)
     value = at(r.src[0], (*inner, *x.src[1:]))
     ranges = tuple(i for i in inner if i.op is Ops.RANGE)
@@ -113,7 +118,8 @@ pm_assign_ranges = PatternMatcher([
     Rule("store_gets_loops", "t <- x  becomes  for r: t[r] <- x[r]", UPat(Ops.STORE, name="x"),
          store_gets_loops),
     Rule("index_of_movement", "move(x)[i] -> x[i moved]",
-         UPat(Ops.INDEX, src=(_INDEXED_MOVEMENT,), allow_any_len=True, name="x"), index_of_movement),
+         UPat(Ops.INDEX, src=(_INDEXED_MOVEMENT,), allow_any_len=True, name="x"),
+         index_of_movement),
     Rule("index_of_elementwise", "op(a, b)[i] -> op(a[i], b[i])",
          UPat(Ops.INDEX, src=(UPat(GroupOp.Elementwise, name="e"),), allow_any_len=True, name="x"),
          index_of_elementwise),

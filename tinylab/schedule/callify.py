@@ -22,6 +22,7 @@ class Callified(NamedTuple):
 
 
 def number_input(x: UOp, ctx: dict[UOp, UOp]) -> UOp | None:
+    """A buffer as the next numbered parameter; a variable stays what it is."""
     if x.arg.addrspace is AddrSpace.ALU:
         return None
     if x not in ctx:

@@ -6,6 +6,8 @@ DETACH and its like, which only gradients look at, go away.
 
 from __future__ import annotations
 
+from typing import Any
+
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.args import ReduceArg
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, identity_element, node_to_shape
@@ -18,12 +20,14 @@ def _is_empty(x: UOp) -> bool:
 
 
 def empty_is_const(x: UOp) -> UOp | None:
+    """No element, so any constant will do."""
     if not _is_empty(x) or (x.op is Ops.EXPAND and x.src[0].op is Ops.CONST):
         return None
     return UOp.const(0, x.dtype)._expand_front(x.shape)
 
 
 def reduce_of_nothing(x: UOp) -> UOp | None:
+    """Over nothing a reduction is its identity."""
     if not _is_empty(x.src[0]) or _is_empty(x):
         return None
     return UOp.const(identity_element(x.arg.op, x.dtype), x.dtype)._expand_front(x.shape)
@@ -33,7 +37,7 @@ def reduce_of_expand(x: UOp, r: UOp) -> UOp | None:
     """The reduced axes that only repeat the value: a sum is a product, a maximum the value."""
     added = node_to_shape(x.src[1])
     count = min(len(added), r.arg.count)
-    repeats = 1
+    repeats: Any = 1
     for size in added[:count]:
         repeats = repeats * size
     if not isinstance(repeats, int):
@@ -62,16 +66,19 @@ def movement_of_const(x: UOp) -> UOp | None:
 
 
 def pad_of_zero(x: UOp, c: UOp) -> UOp | None:
+    """Zeros around zeros; a negative zero is something else."""
     if c.arg != 0 or str(c.arg).startswith("-"):
         return None
     return c._expand_front(x.shape)
 
 
 def copy_to_same_device(x: UOp) -> UOp | None:
+    """A copy that goes nowhere is only stored."""
     return x.src[0].contiguous() if x.arg == x.src[0].device else None
 
 
 def copy_of_const(x: UOp) -> UOp | None:
+    """A constant is everywhere already."""
     return x.src[0] if x.src[0].device is None else None
 
 
@@ -96,8 +103,8 @@ pm_early_cleanup = PatternMatcher([
          reduce_of_nothing),
     Rule("reduce_of_expand", "sum(expand(x, n)) -> x*n, max(expand(x)) -> x",
          UPat(Ops.REDUCE, src=(UPat(Ops.EXPAND, name="x"),), name="r"), reduce_of_expand),
-    Rule("pad_of_zero", "pad(0) -> 0", UPat(Ops.PAD, name="x", src=(_EXPANDED_CONST, UPat(), UPat())),
-         pad_of_zero),
+    Rule("pad_of_zero", "pad(0) -> 0",
+         UPat(Ops.PAD, name="x", src=(_EXPANDED_CONST, UPat(), UPat())), pad_of_zero),
     Rule("movement_of_const", "move(c) -> c", UPat(GroupOp.Movement, name="x"), movement_of_const),
     Rule("copy_of_const", "copy(c) -> c", UPat(Ops.COPY, name="x"), copy_of_const),
     Rule("copy_to_same_device", "copy(x, its device) -> contiguous(x)", UPat(Ops.COPY, name="x"),

@@ -16,7 +16,6 @@ from tinylab.schedule.split_kernels import plain
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
 
-
 _THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST}
 
 

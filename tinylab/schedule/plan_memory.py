@@ -70,7 +70,7 @@ class _Arena:
         return offset
 
     def give(self, offset: int, size: int) -> None:
-        merged = []
+        merged: list[tuple[int, int]] = []
         for start, room in sorted([*self.gaps, (offset, size)]):
             if merged and merged[-1][0] + merged[-1][1] == start:
                 merged[-1] = (merged[-1][0], merged[-1][1] + room)

@@ -39,7 +39,7 @@ class Access(NamedTuple):
     under: the operation of the reduction that reads it with nothing but movement between.
     """
 
-    index: Index
+    place: Index
     nest: tuple[UOp, ...]
     under: Ops | None = None
 
@@ -157,17 +157,17 @@ class RealizePoints:
 
     def _follow(self, x: UOp, access: Access) -> None:
         """How x, computed at this access, reads its own sources."""
-        index, nest, under = access
+        place, nest, under = access
         if x.op in GroupOp.Movement:
-            self._read(x.src[0], Access(source_index(x, index), nest, under))
+            self._read(x.src[0], Access(source_index(x, place), nest, under))
         elif x.op is Ops.REDUCE:
             reduced = loops(x.src[0].shape[: x.arg.count], self.numbers, AxisType.REDUCE)
             inner = (*nest, *_ranges(reduced))
-            self._read(x.src[0], Access((*reduced, *index), inner, x.arg.op))
+            self._read(x.src[0], Access((*reduced, *place), inner, x.arg.op))
         else:
             for s in x.src:
                 if s._shape is not None:
-                    self._read(s, Access(broadcast_index(index, s.shape), nest))
+                    self._read(s, Access(broadcast_index(place, s.shape), nest))
 
     # *** the decision
 
@@ -178,7 +178,7 @@ class RealizePoints:
             return None  # a cast or a movement of something stored
         if x.op is Ops.CAST and x.dtype.itemsize > x.src[0].dtype.itemsize:
             return None  # a value is stored before a widening cast, not after
-        ways = len({a.index for a in found})
+        ways = len({a.place for a in found})
         if ways > 1 and has_reduce:
             return f"its {ways} consumers index it differently, and it holds a reduction"
         if ways > 1 and (cost > RECOMPUTE_LIMIT or ways > ACCESS_LIMIT):
@@ -190,7 +190,7 @@ class RealizePoints:
         return None
 
     def _why_store_for(self, x: UOp, access: Access, cost: int, has_reduce: bool) -> str | None:
-        used = {r for i in access.index for r in i.ranges}
+        used = {r for i in access.place for r in i.ranges}
         idle = [r for r in access.nest if r not in used]
         if has_reduce:
             merges = x.op is Ops.REDUCE and x.arg.op is access.under

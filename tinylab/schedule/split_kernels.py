@@ -86,6 +86,7 @@ def _kernel(effect: UOp) -> UOp:
 
 
 def split_kernel(x: UOp) -> UOp | None:
+    """Each effect on a buffer as the call of a kernel."""
     effects = x.src[1:]
     if not any(e.op in (Ops.STORE, Ops.END) for e in effects):
         return None

@@ -14,8 +14,8 @@ from tinylab.dtype import DType, PyConst, dtypes
 from tinylab.errors import SymbolicError
 from tinylab.mixin import OpMixin
 from tinylab.opcodes import AxisType, GroupOp, Ops
-from tinylab.uop.build import const
 from tinylab.uop.intern import make
+from tinylab.uop.moves import const
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
@@ -106,14 +106,17 @@ class AlgebraMethods(OpMixin):
         return self.le(x) if y is None else (self > y).logical_not()
 
     def ne(self: UOp, x: Any) -> UOp:
+        """Where the values differ; NaN differs from everything."""
         y = _same(self, x)
         return super().ne(x) if y is None else make(Ops.CMPNE, dtypes.bool, (self, y))
 
     def eq(self: UOp, x: Any) -> UOp:
+        """Where the values are equal."""
         y = _same(self, x)
         return super().eq(x) if y is None else self.ne(y).logical_not()
 
     def logical_not(self: UOp) -> UOp:
+        """Where the value is zero or false."""
         return make(Ops.CMPNE, dtypes.bool, (self.cast(dtypes.bool), const(True)))
 
     def _same_bits(self: UOp, x: Any) -> UOp | None:

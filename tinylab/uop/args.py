@@ -34,18 +34,22 @@ class RangeArg(tuple[Any, ...]):
 
     @property
     def ids(self) -> tuple[int, ...]:
+        """The numbers of the axis."""
         return tuple(self[:-1])
 
     @property
     def axis(self) -> int:
+        """The first number."""
         return int(self[0])
 
     @property
     def kind(self) -> AxisType:
+        """The AxisType."""
         kind: AxisType = self[-1]
         return kind
 
     def with_kind(self, kind: AxisType) -> RangeArg:
+        """The same axis as another kind."""
         return RangeArg((*self[:-1], kind))
 
 
@@ -53,7 +57,7 @@ class ReduceArg(NamedTuple):
     """The operation, and how many leading axes are reduced (0 where RANGEs are sources)."""
 
     op: Ops
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]
 
 
 class StageArg(NamedTuple):
@@ -123,6 +127,7 @@ class KernelInfo(NamedTuple):
 
     @property
     def function_name(self) -> str:
+        """The name as targets can spell it."""
         return to_function_name(self.name)
 
 
@@ -141,6 +146,7 @@ class ProgramInfo(NamedTuple):
 
     @property
     def function_name(self) -> str:
+        """The name as targets can spell it."""
         return to_function_name(self.name)
 
     @property
@@ -185,4 +191,5 @@ def is_unit(size: object) -> bool:
 
 
 def product(sizes: tuple[int, ...]) -> int:
+    """All sizes multiplied."""
     return math.prod(sizes)

@@ -75,7 +75,10 @@ class BuildMethods(MoveMethods):
         dtype: DType = dtypes.weakint,
         src: tuple[UOp, ...] = (),
     ) -> UOp:
-        """A loop variable 0..end-1; more ids before the type: range(4, 0, 1, AxisType.LOCAL)."""
+        """A loop variable that counts from 0 to end-1.
+
+        More ids may stand before the type: UOp.range(4, 0, 1, AxisType.LOCAL).
+        """
         return make(
             Ops.RANGE, dtype, (sint_to_uop(end, dtype), *src), RangeArg((axis_id, axis_type, *arg))
         )
@@ -130,10 +133,12 @@ class BuildMethods(MoveMethods):
 
     @property
     def is_variable(self: UOp) -> bool:
+        """Whether this is a named size."""
         return self.op in GroupOp.Defines and self.arg.addrspace is AddrSpace.ALU
 
     @property
     def is_bound_var(self: UOp) -> bool:
+        """Whether this is a named size with a value."""
         return self.op is Ops.AFTER and self.src[0].is_variable
 
     def unbind(self: UOp) -> tuple[UOp, int]:
@@ -269,7 +274,7 @@ class BuildMethods(MoveMethods):
     def stack(*srcs: UOp, dim: int | None = None) -> UOp:
         """Values joined along a new axis; without dim as one STACK node, the new axis first."""
         if dim is not None:
-            return super(BuildMethods, srcs[0]).stack(*srcs[1:], dim=dim)  # type: ignore[misc, no-any-return]
+            return super(BuildMethods, srcs[0]).stack(*srcs[1:], dim=dim)
         return make(Ops.STACK, infer_dtype(Ops.STACK, srcs, None), srcs)
 
     def after(self: UOp, *src: UOp, **kwargs: Any) -> UOp:
@@ -343,14 +348,15 @@ class BuildMethods(MoveMethods):
         """The element (or sub-array) at the given place; ints become constants, None is skipped."""
         idx = tuple(_as_uop(s) for s in srcs if s is not None)
         if self.op is Ops.STACK and len(idx) == 1 and idx[0].op is Ops.CONST:
-            return self.src[idx[0].arg]
+            found: UOp = self.src[idx[0].arg]
+            return found
         return make(Ops.INDEX, kwargs.get("dtype", self.dtype), (self, *idx))
 
     def __getitem__(self: UOp, idx: Any) -> UOp:
         """An element or part: of an array inside a kernel, or of a tensor value."""
         if self.device is None and self.addrspace not in (None, AddrSpace.ALU):
             return self.kernel_getitem(idx)
-        return super().__getitem__(idx)  # type: ignore[misc, no-any-return]
+        return super().__getitem__(idx)
 
     def kernel_getitem(self: UOp, idx: Any) -> UOp:
         """x[…] on an array inside a kernel: places give an INDEX, slices a SHRINK.
@@ -396,6 +402,7 @@ class BuildMethods(MoveMethods):
 
     @property
     def is_invalid(self: UOp) -> bool:
+        """Whether this is the constant of an index not to be used."""
         return self.op is Ops.CONST and self.arg is Invalid
 
     def broadcast(self: UOp, count: int) -> UOp:

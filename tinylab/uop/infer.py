@@ -45,8 +45,9 @@ def _const(op: Ops, src: tuple[UOp, ...], arg: Any) -> DType:
 
 
 def _gettuple(op: Ops, src: tuple[UOp, ...], arg: Any) -> DType:
-    body = src[0].src[0] if src[0].op is Ops.FUNCTION else src[0]
-    return body.src[arg].dtype
+    body: UOp = src[0].src[0] if src[0].op is Ops.FUNCTION else src[0]
+    found: DType = body.src[arg].dtype
+    return found
 
 
 DTYPE_TABLE: dict[Ops, Callable[[Ops, tuple[UOp, ...], Any], DType]] = {
@@ -181,9 +182,10 @@ def _shape_load(u: UOp) -> Shape | None:
 
 def _shape_gettuple(u: UOp) -> Shape | None:
     if u.src[0].op is not Ops.FUNCTION:
-        return u.src[0].src[u.arg]._shape
+        inner: Shape | None = u.src[0].src[u.arg]._shape
+        return inner
     function = u.src[0]
-    shape = function.src[0].src[u.arg]._shape
+    shape: Shape | None = function.src[0].src[u.arg]._shape
     if shape is None or all(isinstance(s, int) for s in shape):
         return shape
     params = {

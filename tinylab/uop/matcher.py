@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 class Rule:
     """A named rewrite: where `pattern` matches and `when` holds, `result` says what replaces it.
 
-    result gets the bound nodes as keyword arguments, and `ctx` if it has that parameter; when gets those
-    it names;
-    a result of None declines. law is the rule in one line, for people.
+    result gets the bound nodes as keyword arguments, and `ctx` if it has that parameter; when gets
+    those it names; a result of None declines. law is the rule in one line, for people.
     """
 
     __slots__ = ("_match", "law", "name", "pattern", "place", "result", "takes_ctx", "when")

@@ -154,10 +154,12 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
 
     @property
     def vmin(self) -> Any:
+        """The smallest value it can have."""
         return self.bounds[0]
 
     @property
     def vmax(self) -> Any:
+        """The largest value it can have."""
         return self.bounds[1]
 
     @property
@@ -228,9 +230,11 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
 
     @property
     def backward_slice_with_self(self) -> dict[UOp, None]:
+        """Every node below, and self."""
         return self.toposort()
 
     def op_in_backward_slice_with_self(self, *ops: Ops) -> bool:
+        """Whether any node below has one of the ops."""
         return any(node.op in ops for node in self.toposort())
 
     # *** changing
@@ -305,6 +309,7 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
 
     @property
     def is_realized(self) -> bool:
+        """Whether the values lie in memory."""
         return self.base.realized is not None
 
     @property
@@ -391,7 +396,7 @@ def _device_of(node: UOp) -> str | tuple[str, ...] | None:
     if node.op is Ops.STAGE and node.arg.device is not None:
         return node.arg.device  # type: ignore[no-any-return]
     if node.op is Ops.GETTUPLE and node.src[0].op is Ops.FUNCTION:
-        return node.src[0].src[0].src[node.arg].device
+        return node.src[0].src[0].src[node.arg].device  # type: ignore[no-any-return]
     return next((s.device for s in node.src if s.device is not None), None)
 
 

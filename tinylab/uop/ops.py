@@ -12,10 +12,11 @@ from tinylab.uop.args import (
     ReduceArg,
     StageArg,
 )
-from tinylab.uop.build import Sint as sint, fresh_number, shape_to_shape_arg, sint_to_uop
+from tinylab.uop.build import fresh_number
 from tinylab.uop.evaluate import exec_alu, identity_element, python_alu
 from tinylab.uop.infer import broadcast_shape, dtype_from_uop, node_to_shape, promote
 from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.moves import Sint as sint, shape_to_shape_arg, sint_to_uop
 from tinylab.uop.node import UOp, Variable
 from tinylab.uop.passes import Pass, run_passes
 from tinylab.uop.pattern import UPat

@@ -152,36 +152,47 @@ class UPat:
         return UPat(op, src=(self,), **kwargs)
 
     def cast(self, dtype: Any = None, **kwargs: Any) -> UPat:
+        """A CAST of this."""
         return UPat(Ops.CAST, dtype, (self,), **kwargs)
 
     def bitcast(self, dtype: Any = None, **kwargs: Any) -> UPat:
+        """A BITCAST of this."""
         return UPat(Ops.BITCAST, dtype, (self,), **kwargs)
 
     def index(self, *idx: UPat, **kwargs: Any) -> UPat:
+        """An INDEX of this."""
         return UPat(Ops.INDEX, src=(self, *idx), **kwargs)
 
     def load(self, *src: UPat, **kwargs: Any) -> UPat:
+        """A LOAD from this."""
         return UPat(Ops.LOAD, src=(self, *src), **kwargs)
 
     def store(self, *src: UPat, **kwargs: Any) -> UPat:
+        """A STORE to this."""
         return UPat(Ops.STORE, src=(self, *src), **kwargs)
 
     def after(self, *src: UPat, **kwargs: Any) -> UPat:
+        """An AFTER of this."""
         return UPat(Ops.AFTER, src=(self, *src), **kwargs)
 
     def end(self, *src: UPat, **kwargs: Any) -> UPat:
+        """An END of this effect."""
         return UPat(Ops.END, src=(self, *src), **kwargs)
 
     def sink(self, *src: UPat, **kwargs: Any) -> UPat:
+        """A SINK that starts with this."""
         return UPat(Ops.SINK, src=(self, *src), **kwargs)
 
     def reduce(self, *src: UPat, **kwargs: Any) -> UPat:
+        """A REDUCE of this."""
         return UPat(Ops.REDUCE, src=(self, *src), **kwargs)
 
     def broadcast(self, **kwargs: Any) -> UPat:
+        """A STACK of nothing but this."""
         return UPat(Ops.STACK, src=self, **kwargs)
 
     def where(self, x: Any, y: Any) -> UPat:
+        """A WHERE on this condition."""
         return UPat(Ops.WHERE, src=(self, _lift(x), _lift(y)))
 
     # *** operators build patterns as they build nodes
@@ -247,24 +258,29 @@ class UPat:
         return _lift(x).alu(Ops.CMPLT, self)
 
     def __ge__(self, x: Any) -> UPat:
-        return (self < x).logical_not()
+        return self.alu(Ops.CMPLT, x).logical_not()
 
     def __le__(self, x: Any) -> UPat:
-        return (self > x).logical_not()
+        return _lift(x).alu(Ops.CMPLT, self).logical_not()
 
     def ne(self, x: Any) -> UPat:
+        """A comparison for difference."""
         return self.alu(Ops.CMPNE, x)
 
     def eq(self, x: Any) -> UPat:
+        """A comparison for equality."""
         return self.ne(x).logical_not()
 
     def logical_not(self) -> UPat:
+        """The negation of this condition."""
         return self.alu(Ops.CMPNE, UPat.const(True))
 
     def maximum(self, x: Any) -> UPat:
+        """A MAX, in either order."""
         return self.alu(Ops.MAX, x)
 
     def reciprocal(self) -> UPat:
+        """A RECIPROCAL of this."""
         return UPat(Ops.RECIPROCAL, src=(self,))
 
     # *** matching, the plain way

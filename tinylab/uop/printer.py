@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, Invalid
-from tinylab.opcodes import GroupOp, Ops, axis_letters
+from tinylab.opcodes import Ops, axis_letters
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
@@ -53,35 +53,55 @@ def loop_name(u: UOp) -> str:
     return f"{axis_letters[u.arg[-1]]}idx{ids}"
 
 
-def _render_one(u: UOp, text: Callable[[UOp], str]) -> str:
-    op, src = u.op, u.src
-    if op is Ops.CONST:
-        return "Invalid" if u.arg is Invalid else str(u.arg)
-    if op is Ops.RANGE:
-        return range_name(u)
-    if op is Ops.SPECIAL:
-        return str(u.arg)
-    if op in GroupOp.Defines:
-        return u.arg.name or f"{'data' if op is Ops.PARAM else 'buf'}{u.arg.slot}"
-    if op in _INFIX and len(src) == 2:
-        return f"({text(src[0])}{_INFIX[op]}{text(src[1])})"
-    if op in _CALLS:
-        separator = ", "
-        return f"{_CALLS[op]}({separator.join(map(text, src))})"
-    if op is Ops.WHERE:
-        return f"({text(src[1])} if ({text(src[0])}) else {text(src[2])})"
-    if op is Ops.CAST:
-        return f"({u.dtype.name.rstrip('0123456789') or u.dtype.name})({text(src[0])})"
-    if op is Ops.RECIPROCAL:
-        return f"(1/{text(src[0])})"
-    if op is Ops.NEG:
-        return f"(-{text(src[0])})"
-    if op is Ops.INDEX:
-        return f"{text(src[0])}[{', '.join(map(text, src[1:]))}]"
-    if op is Ops.AFTER:
-        return text(src[0])
+Texts = Callable[["UOp"], str]
+
+
+def _const_text(u: UOp, text: Texts) -> str:
+    return "Invalid" if u.arg is Invalid else str(u.arg)
+
+
+def _storage_text(u: UOp, text: Texts) -> str:
+    return u.arg.name or f"{'data' if u.op is Ops.PARAM else 'buf'}{u.arg.slot}"
+
+
+def _where_text(u: UOp, text: Texts) -> str:
+    cond, x, y = map(text, u.src)
+    return f"({x} if ({cond}) else {y})"
+
+
+def _cast_text(u: UOp, text: Texts) -> str:
+    return f"({u.dtype.name.rstrip('0123456789')})({text(u.src[0])})"
+
+
+def _index_text(u: UOp, text: Texts) -> str:
+    return f"{text(u.src[0])}[{', '.join(map(text, u.src[1:]))}]"
+
+
+_TEXT: dict[Ops, Callable[[UOp, Texts], str]] = {
+    Ops.CONST: _const_text,
+    Ops.RANGE: lambda u, text: range_name(u),
+    Ops.SPECIAL: lambda u, text: str(u.arg),
+    Ops.PARAM: _storage_text,
+    Ops.BUFFER: _storage_text,
+    Ops.WHERE: _where_text,
+    Ops.CAST: _cast_text,
+    Ops.RECIPROCAL: lambda u, text: f"(1/{text(u.src[0])})",
+    Ops.NEG: lambda u, text: f"(-{text(u.src[0])})",
+    Ops.INDEX: _index_text,
+    Ops.AFTER: lambda u, text: text(u.src[0]),
+}
+
+
+def _render_one(u: UOp, text: Texts) -> str:
+    if u.op in _TEXT:
+        return _TEXT[u.op](u, text)
+    if u.op in _INFIX and len(u.src) == 2:
+        return f"({text(u.src[0])}{_INFIX[u.op]}{text(u.src[1])})"
+    sources = ", ".join(map(text, u.src))
+    if u.op in _CALLS:
+        return f"{_CALLS[u.op]}({sources})"
     argument = "" if u.arg is None else f" {u.arg}"
-    return f"{op.name.lower()}{argument}({', '.join(map(text, src))})"
+    return f"{u.op.name.lower()}{argument}({sources})"
 
 
 def render_expression(root: UOp) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinylab.uop.build import sint_to_uop
+from tinylab.uop.moves import sint_to_uop
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp

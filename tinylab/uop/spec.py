@@ -94,12 +94,15 @@ spec_tensor = spec_shared + spec_movement + PatternMatcher([
     _row("copy", "a device", Ops.COPY, lambda x: isinstance(x.arg, str | tuple)),
     _row("marks", "one source", (Ops.CONTIGUOUS, Ops.CONTIGUOUS_BACKWARD, Ops.DETACH),
          lambda x: len(x.src) == 1),
-    _row("calls", "a body, then arguments", (Ops.CALL, Ops.FUNCTION, Ops.TUPLE, Ops.GETTUPLE), _yes),
+    _row("calls", "a body, then arguments",
+         (Ops.CALL, Ops.FUNCTION, Ops.TUPLE, Ops.GETTUPLE), _yes),
     _row("iota", "a value over its own loop, never stored", Ops.STAGE, lambda x: x.arg.removable),
     _row("several", "devices", (Ops.MSELECT, Ops.MSTACK, Ops.UNSHARD, Ops.ALLREDUCE), _yes),
     _row("custom", "a host action", Ops.CUSTOM_FUNCTION, _yes),
     _row("index", "an array and places", Ops.INDEX, _yes),
 ])
+
+_LOADABLE = (Ops.INDEX, Ops.SHRINK, Ops.AFTER, Ops.BUFFER, Ops.PARAM, Ops.CAST)
 
 spec_kernel = spec_shared + PatternMatcher([
     _row("reduce", "ranges and an op", Ops.REDUCE,
@@ -107,9 +110,9 @@ spec_kernel = spec_shared + PatternMatcher([
     _row("index", "an array and integer places", Ops.INDEX, lambda x: len(x.src) > 1),
     _row("stage", "a value over ranges", Ops.STAGE, lambda x: isinstance(x.arg, StageArg)),
     _row("special", "a size and a name", Ops.SPECIAL, lambda x: isinstance(x.arg, str)),
-    _row("load", "a place", Ops.LOAD, lambda x: x.src[0].op in (Ops.INDEX, Ops.SHRINK, Ops.AFTER,
-                                                              Ops.BUFFER, Ops.PARAM, Ops.CAST)),
-    _row("text", "for the renderer", (Ops.CUSTOM, Ops.CUSTOMI, Ops.INS, Ops.BARRIER, Ops.WMMA), _yes),
+    _row("load", "a place", Ops.LOAD, lambda x: x.src[0].op in _LOADABLE),
+    _row("text", "for the renderer",
+         (Ops.CUSTOM, Ops.CUSTOMI, Ops.INS, Ops.BARRIER, Ops.WMMA), _yes),
 ]) + spec_movement
 
 _PROGRAM_FORBIDDEN = (AxisType.UPCAST, AxisType.UNROLL, AxisType.WEAK)
@@ -137,7 +140,8 @@ def type_verify(uops: UOp | Iterable[UOp], spec: PatternMatcher) -> None:
         if spec.rewrite(u) is not True:
             sources = ", ".join(f"{s.op.name}:{s.dtype.name}" for s in u.src)
             raise SpecError(
-                f"UOp verification failed at {i} on {u.op} {u.dtype} [{sources}] {argument_text(u)}",
+                f"UOp verification failed at {i} on {u.op} {u.dtype} [{sources}] "
+                f"{argument_text(u)}",
                 help="a pass before this stage made a node that the stage does not allow",
             )
 
