@@ -1,0 +1,388 @@
+"""Derivatives: a row for each operation, and the walk that applies them from the result to its sources.
+
+A row takes the node and the gradient of its value, and gives one gradient (or None) per source, in
+the source's type; what broadcasting repeated is summed afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from tinylab.dtype import dtypes, sum_acc_dtype
+from tinylab.errors import GradientError
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.args import is_unit
+from tinylab.uop.infer import node_to_shape
+from tinylab.uop.ops import UOp
+
+Grads: TypeAlias = "Sequence[UOp | None]"
+Row: TypeAlias = "Callable[[UOp, UOp], Grads]"
+
+
+def _const(like: UOp, value: float) -> UOp:
+    return UOp.const(value, like.dtype)
+
+
+def _mul(a: UOp, b: UOp) -> UOp:
+    return a.alu(Ops.MUL, b)
+
+
+def _scaled(a: UOp, factor: float) -> UOp:
+    return _mul(a, _const(a, factor))
+
+
+def _zero_where_not(mask: UOp, g: UOp) -> UOp:
+    return mask.alu(Ops.WHERE, g, _const(g, 0))
+
+
+def _zero_where(mask: UOp, g: UOp) -> UOp:
+    return mask.alu(Ops.WHERE, _const(g, 0), g)
+
+
+def _equal(a: UOp, b: UOp) -> UOp:
+    return a.alu(Ops.CMPNE, b).logical_not()
+
+
+# *** elementwise
+
+
+def _exp2(x: UOp, g: UOp) -> Grads:
+    return (_mul(g, _scaled(x, math.log(2))),)
+
+
+def _log2(x: UOp, g: UOp) -> Grads:
+    return (_mul(g, _scaled(x.src[0], math.log(2)).alu(Ops.RECIPROCAL)),)
+
+
+def _sin(x: UOp, g: UOp) -> Grads:
+    """cos(x) as 1 - 2 sin²(x/2), which rounds no argument."""
+    half = _scaled(x.src[0], 0.5).alu(Ops.SIN)
+    cos = _scaled(_mul(half, half), -2).alu(Ops.ADD, _const(g, 1))
+    return (_mul(g, cos),)
+
+
+def _sqrt(x: UOp, g: UOp) -> Grads:
+    return (_mul(g, _scaled(x, 2).alu(Ops.RECIPROCAL)),)
+
+
+def _reciprocal(x: UOp, g: UOp) -> Grads:
+    return (_scaled(_mul(_mul(g, x), x), -1),)
+
+
+def _multiply(x: UOp, g: UOp) -> Grads:
+    a, b = x.src
+    return _mul(g, b), _mul(g, a)
+
+
+def _divide(x: UOp, g: UOp) -> Grads:
+    inverse = x.src[1].alu(Ops.RECIPROCAL)
+    return _mul(g, inverse), _scaled(_mul(_mul(g, x), inverse), -1)
+
+
+def _larger(x: UOp, g: UOp) -> Grads:
+    """To the larger one; equal ones share, but a constant takes nothing and gives up nothing:
+    relu has gradient 0 at 0.
+    """
+    a, b = x.src
+    if a.base.op is Ops.CONST or b.base.op is Ops.CONST:
+        return _zero_where_not(b.alu(Ops.CMPLT, a), g), _zero_where_not(a.alu(Ops.CMPLT, b), g)
+    shared = _zero_where_not(_equal(a, b), _scaled(g, 0.5))
+
+    def share(mine: UOp, other: UOp) -> UOp:
+        return other.alu(Ops.CMPLT, mine).alu(Ops.WHERE, g, shared)
+
+    return share(a, b), share(b, a)
+
+
+def _power(x: UOp, g: UOp) -> Grads:
+    """y x^(y-1) and x^y log x, both 0 where the power does not depend on the side (y = 0, x = 0)."""
+    base, exponent = x.src
+    less = exponent.alu(Ops.ADD, _const(exponent, -1))
+    slope = _mul(exponent, base.alu(Ops.POW, less))
+    slope = _zero_where(_equal(exponent, _const(exponent, 0)), slope)
+    log = _scaled(base.alu(Ops.LOG2), math.log(2))
+    still = _equal(base, _const(base, 0)).alu(
+        Ops.AND, exponent.alu(Ops.CMPLT, _const(exponent, 0)).logical_not()
+    )
+    return _mul(g, slope), _mul(g, _zero_where(still, _mul(x, log)))
+
+
+def _where(x: UOp, g: UOp) -> Grads:
+    return None, _zero_where_not(x.src[0], g), _zero_where(x.src[0], g)
+
+
+def _remainder(x: UOp, g: UOp) -> Grads:
+    return g, None
+
+
+def _multiply_add(x: UOp, g: UOp) -> Grads:
+    a, b, _ = x.src
+    return _mul(g, b), _mul(g, a), g
+
+
+# *** movement
+
+
+def _reshape(x: UOp, g: UOp) -> Grads:
+    return g._reshape(x.src[0].shape), None
+
+
+def _permute(x: UOp, g: UOp) -> Grads:
+    return (g._permute(tuple(x.arg.index(i) for i in range(len(x.arg)))),)
+
+
+def _expand(x: UOp, g: UOp) -> Grads:
+    return _sum_axes(g, range(len(node_to_shape(x.src[1])))), None
+
+
+def _pad(x: UOp, g: UOp) -> Grads:
+    return g._shrink(node_to_shape(x.src[1]), x.src[0].shape), None, None
+
+
+def _shrink(x: UOp, g: UOp) -> Grads:
+    return g._pad(node_to_shape(x.src[1]), x.src[0].shape), None, None
+
+
+def _flip(x: UOp, g: UOp) -> Grads:
+    return (g._flip(x.arg),)
+
+
+def _stack(x: UOp, g: UOp) -> Grads:
+    shape = x.shape[1:]
+    zeros = (0,) * len(shape)
+    return [g._shrink((i, *zeros), (1, *shape))._reshape(shape) for i in range(len(x.src))]
+
+
+# *** reductions
+
+
+def _spread(value: UOp, like: UOp) -> UOp:
+    """A reduced value seen in the shape that was reduced."""
+    return value._expand_front(like.shape[: len(like.shape) - len(value.shape)])
+
+
+def _reduce(x: UOp, g: UOp) -> Grads:
+    source, op = x.src[0], x.arg[0]
+    wide = _spread(g, source)
+    if op is Ops.ADD:
+        return (wide,)
+    axes = range(x.arg[1])
+    if op is Ops.MAX:
+        hit = _equal(source, _spread(x, source))
+        one = hit.cast(g.dtype)
+        share = _sum_axes(one, axes).alu(Ops.RECIPROCAL)
+        return (_zero_where_not(hit, _mul(wide, _spread(share, source))),)
+    zero = _equal(source, _const(source, 0))
+    others = zero.alu(Ops.WHERE, _const(source, 1), source)._rop(Ops.MUL, axes)
+    count = _spread(zero.cast(dtypes.int32)._rop(Ops.ADD, axes), source)
+    none = _equal(count, _const(count, 0))
+    only = _equal(count, _const(count, 1)).alu(Ops.AND, zero)
+    others = _spread(others, source)
+    # Without a zero: the product over this factor. With one: only that factor has a slope.
+    quotient = _mul(others, zero.alu(Ops.WHERE, _const(source, 1), source).alu(Ops.RECIPROCAL))
+    slope = none.alu(Ops.WHERE, quotient, _zero_where_not(only, others))
+    return (_mul(wide, slope),)
+
+
+# *** types, order, devices
+
+
+def _cast(x: UOp, g: UOp) -> Grads:
+    return (g.cast(x.src[0].dtype) if x.src[0].dtype.kind == "float" else None,)
+
+
+def _same(x: UOp, g: UOp) -> Grads:
+    return (g,)
+
+
+def _copy(x: UOp, g: UOp) -> Grads:
+    return (g.copy_to_device(x.src[0].device),)
+
+
+def _contiguous_backward(x: UOp, g: UOp) -> Grads:
+    return (g.alu(Ops.CONTIGUOUS),)
+
+
+def _stored(x: UOp, g: UOp) -> tuple[UOp | None, list[tuple[UOp, UOp]]]:
+    """(gradient of the value before, [(stored value, its gradient)]) of AFTER(target, STORE…).
+
+    What was stored gets the gradient of its place, what was there before that of the rest; of
+    several writes the last comes first.
+    """
+    found = []
+    for effect in reversed(x.src[1:]):
+        if effect.op is not Ops.STORE:
+            continue
+        target, value = effect.src[:2]
+        found.append((value, _seen_through(target, x.src[0], g)))
+        g = _zero_where(_written(target, x.src[0]), g)
+    return g, found
+
+
+def _views(target: UOp, base: UOp) -> list[UOp]:
+    """The movements between a value and what is written of it, outermost first."""
+    chain = []
+    while target is not base:
+        if target.op not in GroupOp.Movement and target.op is not Ops.DETACH:
+            raise GradientError(
+                f"no gradient goes through a write into {target.op} of another value",
+                help="write into a view of the tensor itself",
+            )
+        chain.append(target)
+        target = target.src[0]
+    return chain
+
+
+def _seen_through(target: UOp, base: UOp, g: UOp) -> UOp:
+    """The gradient at the places that were written."""
+    for view in reversed(_views(target, base)):
+        g = view.replace(src=(g, *view.src[1:]))
+    return g
+
+
+def _written(target: UOp, base: UOp) -> UOp:
+    """Where a write into this view falls, in the shape of the whole."""
+    mask = UOp.const(True, dtypes.bool)._expand_front(target.shape)
+    return placed(_views(target, base), mask)
+
+
+def placed(chain: Iterable[UOp], value: UOp) -> UOp:
+    """A value put where a chain of movements (outermost first) would look for it; 0 elsewhere."""
+    for view in chain:
+        value = _MOVEMENT[view.op](view, value)[0]  # type: ignore[assignment]
+    return value
+
+
+def _none(x: UOp, g: UOp) -> Grads:
+    return [None] * len(x.src)
+
+
+_MOVEMENT: dict[Ops, Row] = {
+    Ops.RESHAPE: _reshape,
+    Ops.PERMUTE: _permute,
+    Ops.EXPAND: _expand,
+    Ops.PAD: _pad,
+    Ops.SHRINK: _shrink,
+    Ops.FLIP: _flip,
+}
+
+GRADIENTS: dict[Ops, Row] = {
+    **_MOVEMENT,
+    Ops.EXP2: _exp2,
+    Ops.LOG2: _log2,
+    Ops.SIN: _sin,
+    Ops.SQRT: _sqrt,
+    Ops.RECIPROCAL: _reciprocal,
+    Ops.NEG: lambda x, g: (_scaled(g, -1),),
+    Ops.TRUNC: _none,
+    Ops.ADD: lambda x, g: (g, g),
+    Ops.SUB: lambda x, g: (g, _scaled(g, -1)),
+    Ops.MUL: _multiply,
+    Ops.FDIV: _divide,
+    Ops.MAX: _larger,
+    Ops.POW: _power,
+    Ops.FLOORMOD: _remainder,
+    Ops.CMOD: _remainder,
+    Ops.FLOORDIV: _none,
+    Ops.CDIV: _none,
+    Ops.WHERE: _where,
+    Ops.MULACC: _multiply_add,
+    Ops.STACK: _stack,
+    Ops.REDUCE: _reduce,
+    Ops.CAST: _cast,
+    Ops.CONTIGUOUS: _same,
+    Ops.CONTIGUOUS_BACKWARD: _contiguous_backward,
+    Ops.COPY: _copy,
+    **dict.fromkeys(
+        (
+            Ops.DETACH,
+            Ops.BITCAST,
+            Ops.CONST,
+            Ops.BUFFER,
+            Ops.PARAM,
+            Ops.STAGE,
+            Ops.CMPLT,
+            Ops.CMPNE,
+            Ops.CMPEQ,
+            Ops.XOR,
+            Ops.OR,
+            Ops.AND,
+            Ops.SHL,
+            Ops.SHR,
+            Ops.THREEFRY,
+        ),
+        _none,
+    ),
+}
+
+
+def _sum_axes(x: UOp, axes: Iterable[int]) -> UOp:
+    """A sum over axes in a type wide enough."""
+    wide = sum_acc_dtype(x.dtype)
+    return x.cast(wide)._rop(Ops.ADD, tuple(axes)).cast(x.dtype)
+
+
+def _unbroadcast(g: UOp, source: UOp) -> UOp:
+    """The gradient in the shape of a source that was broadcast: summed where it was repeated."""
+    shape = source.shape
+    if g.shape == shape:
+        return g
+    lead = len(g.shape) - len(shape)
+    repeated = [i + lead for i, s in enumerate(shape) if is_unit(s) and not is_unit(g.shape[i + lead])]
+    axes = (*range(lead), *repeated)
+    return (_sum_axes(g, axes) if axes else g)._reshape(shape)
+
+
+def _flows(x: UOp) -> bool:
+    """Whether a gradient may pass through a node at all."""
+    return x.dtype.kind == "float" and x.op is not Ops.DETACH
+
+
+def _reaches(root: UOp, targets: set[UOp]) -> tuple[list[UOp], set[UOp]]:
+    """(all nodes through which gradients may flow, sources first; those above a target)."""
+    order = list(root.toposort(_gate, enter_calls=False))
+    above: set[UOp] = set()
+    for x in order:
+        if x in targets or any(s in above for s in x.src):
+            above.add(x)
+    return order, above
+
+
+def _gate(x: UOp) -> bool:
+    return x.op is not Ops.DETACH and (x.dtype.kind == "float" or x.op in (Ops.STORE, Ops.CAST))
+
+
+def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[UOp, UOp]:
+    """The gradients of a value with respect to nodes below it; a node it does not depend on is absent.
+
+    Works through the graph once, from the result down, without recursion.
+
+    Raises: GradientError for an operation that has no derivative.
+    """
+    wanted = set(targets)
+    order, above = _reaches(root, wanted)
+    grads: dict[UOp, UOp] = {root: root_grad}
+    for x in reversed(order):
+        g = grads.get(x)
+        if g is None or x not in above or not _flows(x):
+            continue
+        for source, grad in _pairs(x, g):
+            if grad is None or source not in above or not _flows(source):
+                continue
+            grad = _unbroadcast(grad.cast(source.dtype), source)
+            known = grads.get(source)
+            grads[source] = grad if known is None else known.alu(Ops.ADD, grad)
+    return {t: grads[t] for t in wanted if t in grads}
+
+
+def _pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
+    """Each source with its gradient."""
+    if x.op is Ops.AFTER:
+        before, stored = _stored(x, g)
+        return [(x.src[0], before), *stored]
+    row = GRADIENTS.get(x.op)
+    if row is None:
+        raise GradientError(f"failed to compute gradient for {x.op}: it has no derivative")
+    return list(zip(x.src, row(x, g), strict=False))

@@ -1,0 +1,122 @@
+"""Activation functions of neural networks; each is stable for large arguments, gradients included."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tinylab.errors import OperandError
+from tinylab.mixin.functions import FunctionsMixin
+from tinylab.opcodes import Ops
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class ActivationMixin(FunctionsMixin):
+    """Activation functions, elementwise."""
+
+    __slots__ = ()
+
+    def relu(self) -> Self:
+        """max(self, 0); NaN stays, and the gradient at 0 is 0."""
+        return self.maximum(0)
+
+    def relu6(self) -> Self:
+        """The values held between 0 and 6."""
+        return self.hardtanh(0, 6)
+
+    def hardtanh(self, min_val: float = -1, max_val: float = 1) -> Self:
+        """The values held between two numbers; the gradient at the bounds is 0."""
+        return self.maximum(min_val).minimum(max_val)
+
+    def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Self:
+        """alpha * self + beta, held between 0 and 1."""
+        return (self * alpha + beta).maximum(0).minimum(1)
+
+    def hardswish(self) -> Self:
+        """self * relu6(self + 3) / 6."""
+        return self * (self + 3).relu6() * (1 / 6)
+
+    def sigmoid(self) -> Self:
+        """1 / (1 + exp(-self))."""
+        return self._in_float32(_sigmoid)
+
+    def silu(self) -> Self:
+        """self * sigmoid(self)."""
+        return self * self.sigmoid()
+
+    def swish(self) -> Self:
+        """As `silu`."""
+        return self.silu()
+
+    def quick_gelu(self) -> Self:
+        """self * sigmoid(1.702 self)."""
+        return self * (self * 1.702).sigmoid()
+
+    def gelu(self, approximate: str = "tanh") -> Self:
+        """self times the normal distribution's cumulative probability at self.
+
+        Raises: OperandError if approximate is neither "tanh" nor "none".
+        Source: Hendrycks, Gimpel, "Gaussian Error Linear Units", 2016.
+        """
+        if approximate == "none":
+            return self * ((self * (1 / math.sqrt(2))).erf() + 1) * 0.5
+        if approximate != "tanh":
+            raise OperandError(f"gelu: {approximate=} is unknown", help='use "tanh" or "none"')
+        inner = self * (self.square() * 0.044715 + 1) * math.sqrt(2 / math.pi)
+        # (1 + tanh(u)) / 2 is sigmoid(2u).
+        return self * (inner * 2).sigmoid()
+
+    def elu(self, alpha: float = 1.0) -> Self:
+        """self above 0, alpha * (exp(self) - 1) below."""
+        positive = self > 0
+        return positive.where(self, (positive.where(0, self).exp() - 1) * alpha)
+
+    def celu(self, alpha: float = 1.0) -> Self:
+        """self above 0, alpha * (exp(self / alpha) - 1) below."""
+        positive = self > 0
+        return positive.where(self, ((positive.where(0, self) * (1 / alpha)).exp() - 1) * alpha)
+
+    def selu(self, alpha: float = 1.67326, gamma: float = 1.0507) -> Self:
+        """gamma times `elu` with this alpha.
+
+        Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+        """
+        return self.elu(alpha) * gamma
+
+    def leaky_relu(self, neg_slope: float = 0.01) -> Self:
+        """self above 0, neg_slope * self below."""
+        return (self > 0).where(self, self * neg_slope)
+
+    def softplus(self, beta: float = 1.0) -> Self:
+        """log(1 + exp(beta * self)) / beta."""
+        return self._in_float32(lambda x: _softplus(x * beta) * (1 / beta))
+
+    def logsigmoid(self) -> Self:
+        """log(sigmoid(self))."""
+        return self.neg().softplus().neg()
+
+    def softsign(self) -> Self:
+        """self / (1 + |self|)."""
+        return self / (self.abs() + 1)
+
+    def mish(self) -> Self:
+        """self * tanh(softplus(self)).
+
+        Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
+        """
+        return self * self.softplus().tanh()
+
+
+def _sigmoid(x: Any) -> Any:
+    """1 / (1 + z) or z / (1 + z) with z = exp(-|x|): neither overflows, nor do the gradients."""
+    negative = x < 0
+    z = negative.where(x, x.neg()).exp()
+    return negative.where(z, 1).alu(Ops.MUL, (z + 1).reciprocal())
+
+
+def _softplus(x: Any) -> Any:
+    negative = x < 0
+    z = negative.where(x, x.neg()).exp()
+    return negative.where(0, x) + (z + 1).log()

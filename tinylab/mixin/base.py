@@ -1,0 +1,170 @@
+"""What the shared methods ask of a class: a few primitives, from which all the others are made.
+
+UOp fulfils this; Tensor takes the finished methods and hands them its graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from tinylab.dtype import ConstType, DType, DTypeLike, PyConst
+from tinylab.errors import IndexingError
+from tinylab.opcodes import Ops
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Size: TypeAlias = Any  # an int, or the expression of a symbolic size
+Shape: TypeAlias = tuple[Size, ...]
+Axes: TypeAlias = int | Sequence[int] | None
+ReductionStr: TypeAlias = Literal["mean", "sum", "none"]
+
+
+class Primitives:
+    """The class that the mixins stand on; its members belong to the class that inherits them."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        op: Ops
+        dtype: DType
+
+        @property
+        def shape(self) -> Shape:
+            """The sizes of the value."""
+            ...
+
+        @property
+        def device(self) -> str | tuple[str, ...] | None:
+            """Where the value is; None for what is everywhere."""
+            ...
+
+        @classmethod
+        def const(cls, b: ConstType, dtype: DType | None = None) -> Self:
+            """A number of shape (); weak where no dtype is given."""
+            ...
+
+        @classmethod
+        def _iota(cls, size: Size, dtype: DType) -> Self:
+            """(size,) 0, 1, 2, …"""
+            ...
+
+        def alu(self, op: Ops, *src: Self) -> Self:
+            """An elementwise operation; shapes broadcast."""
+            ...
+
+        def cast(self, dtype: DTypeLike) -> Self:
+            """The values in another element type."""
+            ...
+
+        def bitcast(self, dtype: DTypeLike) -> Self:
+            """The bits read as another element type."""
+            ...
+
+        def detach(self) -> Self:
+            """The same value, where gradients stop."""
+            ...
+
+        def contiguous(self) -> Self:
+            """The same value, stored."""
+            ...
+
+        def _mop(self, op: Ops, arg: tuple[Any, ...]) -> Self:
+            """A movement: the new shape, the order, the sizes to put in front, (before, after) pairs,
+            (begin, end) pairs, or one bool per axis.
+            """
+            ...
+
+        def _rop(self, op: Ops, axes: tuple[int, ...]) -> Self:
+            """A reduction that drops the axes."""
+            ...
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def numel(self) -> Size:
+        """The number of elements.
+
+        (2, 3) -> 6
+        """
+        total: Size = 1
+        for size in self.shape:
+            total = total * size
+        return total
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return int(self.numel()) * self.element_size()
+
+    def size(self, dim: int | None = None) -> Size | tuple[Size, ...]:
+        """The sizes, or the size of one axis."""
+        return self.shape if dim is None else self.shape[self._axis(dim)]
+
+    def is_floating_point(self) -> bool:
+        """Whether the elements are floats."""
+        return self.dtype.kind == "float"
+
+    def _axis(self, dim: int, extra: int = 0) -> int:
+        """The axis counted from the front; extra counts axes that a result will have more.
+
+        Raises: IndexingError when there is no such axis.
+        """
+        total = self.ndim + extra
+        if not -max(total, 1) <= dim < max(total, 1):
+            raise IndexingError(
+                f"{dim=} out of range [{-max(total, 1)}, {max(total, 1) - 1}] for shape {self.shape}"
+            )
+        return dim + total if dim < 0 else dim
+
+    def _axes(self, axis: Axes) -> tuple[int, ...]:
+        """The axes as a tuple, counted from the front, without repetition; None means all."""
+        if axis is None:
+            return tuple(range(self.ndim))
+        given = (axis,) if isinstance(axis, int) else tuple(axis)
+        if self.ndim == 0:
+            for a in given:
+                self._axis(a)
+            return ()
+        return tuple(dict.fromkeys(self._axis(a) for a in given))
+
+
+def is_number(x: object) -> bool:
+    """Whether x is a Python number (bools are)."""
+    return isinstance(x, (int, float))
+
+
+def as_shape(shape: tuple[Any, ...]) -> Shape:
+    """Sizes given one by one or as one sequence.
+
+    ((2, 3),) or (2, 3)  ->  (2, 3)
+    """
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        return tuple(shape[0])
+    return tuple(shape)
+
+
+def same_size(a: Size, b: Size) -> bool:
+    """Whether two sizes are known to be equal."""
+    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+
+
+__all__ = [
+    "Axes",
+    "ConstType",
+    "DTypeLike",
+    "Primitives",
+    "PyConst",
+    "ReductionStr",
+    "Shape",
+    "Size",
+    "as_shape",
+    "is_number",
+    "same_size",
+]

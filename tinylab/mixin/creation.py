@@ -1,0 +1,109 @@
+"""Values from nothing but a shape: ranges, identities, grids, masks."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import ConstType, DTypeLike, dtypes, to_dtype
+from tinylab.errors import CreationError, OperandError
+from tinylab.mixin.base import Size
+from tinylab.mixin.movement import MovementMixin
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class CreationMixin(MovementMixin):
+    """Values that need no data; they are worked out where they are used."""
+
+    __slots__ = ()
+
+    def const_like(self, b: ConstType, dtype: Any = None) -> Self:
+        """A number in this value's shape, and in its type unless another is given."""
+        return self.const(b, to_dtype(dtype) if dtype is not None else self.dtype)._broadcast_to(self.shape)
+
+    @classmethod
+    def arange(
+        cls, start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None
+    ) -> Self:
+        """Numbers from start (0 if only one is given) up to, not including, stop.
+
+        arange(3) -> [0, 1, 2];  arange(5, 10, 2) -> [5, 7, 9];  arange(5.5) -> six floats
+
+        Raises: OperandError when step is 0.
+        """
+        if stop is None:
+            start, stop = 0, start
+        if step == 0:
+            raise OperandError("arange: step must not be 0")
+        if dtype is None:
+            whole = not any(isinstance(x, float) for x in (start, stop, step))
+            dtype = dtypes.default_int if whole else dtypes.default_float
+        dtype = to_dtype(dtype)
+        if all(isinstance(x, int) for x in (start, stop, step)):
+            count = max(-(-(stop - start) // step), 0)
+        elif any(not isinstance(x, (int, float)) for x in (start, stop, step)):
+            count = (stop - start) // step  # a symbolic size
+        else:
+            count = max(math.ceil((stop - start) / step), 0)
+        if dtype.kind == "float":
+            places = cls._iota(count, dtypes.default_int).cast(dtype)
+            return places * step + start if (step, start) != (1, 0) else places
+        if any(isinstance(x, float) for x in (start, step)):
+            return cls.arange(start, stop, step, dtypes.float32).cast(dtype)
+        places = cls._iota(count, dtype)
+        return places if (step, start) == (1, 0) else places * step + start
+
+    @classmethod
+    def linspace(
+        cls, start: float, stop: float, steps: int, dtype: DTypeLike | None = None
+    ) -> Self:
+        """Evenly spaced numbers from start to stop, both included.
+
+        linspace(0, 1, 3) -> [0.0, 0.5, 1.0]
+
+        Raises: CreationError for a negative number of steps or a bool type.
+        """
+        dtype = to_dtype(dtype if dtype is not None else dtypes.default_float)
+        if steps < 0:
+            raise CreationError(f"linspace: number of steps must be non-negative, not {steps}")
+        if dtype is dtypes.bool:
+            raise CreationError("linspace: linspace with bool dtype is not supported")
+        if steps == 1:
+            return cls.const(start, dtype).reshape(1)
+        wide = dtype if dtype.kind == "float" and dtype.itemsize >= 4 else dtypes.float32
+        places = cls._iota(steps, dtypes.default_int)
+        step = (stop - start) / max(steps - 1, 1)
+        # From both ends, so that the last number is stop itself.
+        up = places.cast(wide) * step + start
+        down = (steps - 1 - places).cast(wide) * -step + stop
+        return (places * 2 < steps).where(up, down).cast(dtype)
+
+    @classmethod
+    def eye(cls, n: int, m: int | None = None, dtype: DTypeLike | None = None) -> Self:
+        """Ones on the diagonal, zeros elsewhere; n rows and m (or n) columns.
+
+        Raises: CreationError for a negative size.
+        """
+        columns = n if m is None else m
+        if n < 0 or columns < 0:
+            raise CreationError(f"eye: cannot have negative sizes {n}, {columns}")
+        rows = cls._iota(n, dtypes.default_int).reshape((n, 1))
+        places = cls._iota(columns, dtypes.default_int).reshape((1, columns))
+        return rows.eq(places).cast(dtype if dtype is not None else dtypes.default_float)
+
+    @classmethod
+    def _tri(cls, rows: Size, columns: Size, diagonal: Size) -> Self:
+        """Where column - row >= diagonal."""
+        row = cls._iota(rows, dtypes.default_int).reshape((rows, 1))
+        column = cls._iota(columns, dtypes.default_int).reshape((1, columns))
+        return row + diagonal <= column
+
+    def triu(self, diagonal: Size = 0) -> Self:
+        """The part of each matrix on and above a diagonal; zeros below."""
+        return self._tri(self.shape[-2], self.shape[-1], diagonal).where(self, 0)
+
+    def tril(self, diagonal: Size = 0) -> Self:
+        """The part of each matrix on and below a diagonal; zeros above."""
+        return self._tri(self.shape[-2], self.shape[-1], diagonal + 1).where(0, self)

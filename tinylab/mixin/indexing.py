@@ -1,0 +1,441 @@
+"""Reading by index: slices, numbers, tensors and masks, as numpy has it; gather and scatter.
+
+A read by a tensor is a reduction that picks: sum over i of where(i == index, x[i], 0). The compiler
+turns it into a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from tinylab.dtype import ConstType, PyConst, dtypes
+from tinylab.errors import DTypeError, IndexingError, OperandError, ShapeError
+from tinylab.mixin.base import Primitives, Shape, Size, same_size
+from tinylab.mixin.elementwise import _broadcast, _check_broadcast
+from tinylab.mixin.scan import ScanMixin
+from tinylab.opcodes import Ops
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class AxisIndex(NamedTuple):
+    """What an index does to one axis of the source (or, with kind "new", to none).
+
+    kind is slice, place, tensor or new; box is (begin, end) into the axis, step is not 0.
+    """
+
+    kind: str
+    box: tuple[Size, Size] = (0, 1)
+    step: int = 1
+    tensor: Any = None
+
+
+class IndexingMixin(ScanMixin):
+    """Picking elements out, and putting them together by index."""
+
+    __slots__ = ()
+
+    def __getitem__(self, indices: Any) -> Self:
+        """x[…] with numbers, slices, None, an ellipsis, tensors, lists and masks.
+
+        Raises: IndexingError for an index that is out of range or cannot index.
+        """
+        plan = parse_index(self, indices)
+        view = slice_view(self, plan)
+        tensors = [p for p in plan if p.kind == "tensor"]
+        if not tensors:
+            return view
+        first, axes = tensor_axes(plan)
+        return _gather_axes(view, axes, [p.tensor for p in tensors], first)
+
+    # *** one-hot
+
+    def _one_hot(self, axis_size: Size) -> Self:
+        """Where a new last axis counts to this value."""
+        return self.unsqueeze(-1).eq(self._iota(axis_size, self.dtype))
+
+    def one_hot(self, num_classes: int) -> Self:
+        """1 at the class and 0 elsewhere, along a new last axis.
+
+        [2, 0].one_hot(3) -> [[0, 0, 1], [1, 0, 0]]
+
+        Raises: DTypeError unless the classes are integers.
+        """
+        if self.dtype.kind not in ("sint", "uint"):
+            raise DTypeError(f"one_hot expects integer classes, not {self.dtype}")
+        places = self.cast(dtypes.int32) if self.dtype.itemsize < 4 else self
+        return places._one_hot(num_classes).where(1, 0)
+
+    # *** gather and scatter
+
+    def gather(self, dim: int, index: Self) -> Self:
+        """out[i][j] = self[index[i][j]][j] for dim 0, and so on for other axes.
+
+        Raises: ShapeError when the index is larger than self along another axis.
+        """
+        axis = self._axis(dim)
+        _check_index_shape(self, index, axis, "gather")
+        x = self.shrink(tuple(None if i == axis else (0, index.shape[i]) for i in range(self.ndim)))
+        order = (*(i for i in range(self.ndim) if i != axis), axis)
+        rows = x.permute(order).unsqueeze(axis)
+        hit = _wrap_negative(index, self.shape[axis])._one_hot(self.shape[axis])
+        return _picked(hit.where(rows, 0), (self.ndim,), self.dtype)
+
+    def _scatter_hits(self, dim: int, index: Self, src: Self) -> tuple[Self, Self]:
+        """(where each place of the result is hit by each source element, those elements), the axis of
+        the sources last.
+        """
+        axis = self._axis(dim)
+        _check_index_shape(src, index, -1, "scatter")
+        _check_index_shape(self, index, axis, "scatter")
+        src = src.shrink(tuple((0, s) for s in index.shape))
+        hit = _wrap_negative(index, self.shape[axis])._one_hot(self.shape[axis])
+        order = list(range(self.ndim))
+        order[axis], last = self.ndim, axis
+        hit = hit.permute((*order, last))
+        rows = src.permute((*(i for i in range(src.ndim) if i != axis), axis)).unsqueeze(axis)
+        # Places that the index does not reach are hit by nothing.
+        pads = [(0, s - h) for s, h in zip(self.shape, hit.shape[:-1], strict=True)]
+        pads[axis] = (0, 0)
+        return hit._zero_pad([*pads, (0, 0)]), rows._zero_pad([*pads, (0, 0)])
+
+    def scatter(
+        self,
+        dim: int,
+        index: Self,
+        src: Self | PyConst,
+        reduce: Literal["multiply", "add"] | None = None,
+    ) -> Self:
+        """The opposite of `gather`: out[index[i][j]][j] = src[i][j] for dim 0.
+
+        Where an index occurs twice the last value stays; reduce adds or multiplies instead.
+
+        Raises: OperandError for an unknown reduction.
+        """
+        if reduce not in (None, "add", "multiply"):
+            raise OperandError(f"{reduce=} must be None, 'multiply', or 'add'")
+        if not isinstance(src, Primitives):
+            src = index.const_like(src, self.dtype)
+        if reduce == "add":
+            return self.scatter_reduce(dim, index, src, "sum")
+        if reduce == "multiply":
+            return self.scatter_reduce(dim, index, src, "prod")
+        hit, rows = self._scatter_hits(dim, index, src.cast(self.dtype))
+        return _last_hit(hit, rows, self)
+
+    def scatter_reduce(
+        self,
+        dim: int,
+        index: Self,
+        src: Self,
+        reduce: Literal["sum", "prod", "mean", "amax", "amin"],
+        include_self: bool = True,
+    ) -> Self:
+        """The elements of src, reduced over those that go to one place; with self among them or not.
+
+        Raises: OperandError for an unknown reduction.
+        """
+        if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+            raise OperandError(
+                f"{reduce=} must be one of 'sum', 'prod', 'mean', 'amax', 'amin'"
+            )
+        src = src.cast(self.dtype)
+        if reduce == "amin":
+            mirrored = self._mirrored()
+            return mirrored.scatter_reduce(
+                dim, index, src._mirrored(), "amax", include_self
+            )._mirrored()
+        hit, rows = self._scatter_hits(dim, index, src)
+        op, start = {"prod": (Ops.MUL, 1), "amax": (Ops.MAX, self.dtype.min)}.get(
+            reduce, (Ops.ADD, 0)
+        )
+        found = hit.where(rows, self.const(start, self.dtype))._reduce(op, -1, False)
+        if include_self:
+            found = found.alu(op, self)
+        if reduce == "mean":
+            count = hit.cast(dtypes.int32).sum(-1) + (1 if include_self else 0)
+            whole = None if self.dtype.kind == "float" else "floor"
+            found = found.div(count, rounding_mode=whole).cast(self.dtype)
+        return hit.any(-1).where(found, self)
+
+    def masked_select(self, mask: Any, size: int | None = None, fill_value: ConstType = 0) -> Self:
+        """The elements where a mask is true, in order; size fixes how many (filled up).
+
+        Raises: OperandError without a size where the number of elements is not known.
+        """
+        x = self._broadcast_to(_broadcast(self.shape, mask.shape))
+        mask = mask.cast(dtypes.bool)._broadcast_to(x.shape)
+        flat, at = x.flatten(), _mask_places(mask.flatten(), size)
+        picked = flat[at.maximum(0)]
+        return (at >= 0).where(picked, self.const(fill_value, self.dtype))
+
+    def nonzero(self, size: int | None = None, fill_value: ConstType = 0) -> Self:
+        """The places of the elements that are not zero, a row for each; size fixes how many rows.
+
+        Raises: OperandError without a size where the number of elements is not known.
+        """
+        at = _mask_places(self.cast(dtypes.bool).flatten(), size)
+        rest, columns = at.maximum(0), []
+        for n in reversed(self.shape):
+            columns.append(rest % n)
+            rest = rest // n
+        if not columns:
+            return at.reshape((-1, 1)).shrink((None, (0, 0)))
+        table = columns[-1].stack(*columns[-2::-1], dim=1)
+        return (at >= 0).unsqueeze(1).where(table, fill_value).cast(dtypes.default_int)
+
+
+# *** reading an index
+
+
+def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
+    """An index as one entry for each axis of x, with "new" entries for None in between.
+
+    Raises: IndexingError for too many indices, two ellipses, or something that cannot index.
+    """
+    items = list(indices) if isinstance(indices, tuple) else [indices]
+    items = [_as_item(x, i) for i in items]
+    if sum(i is Ellipsis for i in items) > 1:
+        raise IndexingError(f"indices can only have a single ellipsis ('...'), in {indices}")
+    used = sum(_axes_used(i) for i in items)
+    if used > x.ndim:
+        raise IndexingError(f"too many indices: {used} for shape {x.shape}")
+    at = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))
+    fill = [slice(None)] * (x.ndim - used)
+    plan: list[AxisIndex] = []
+    axis = 0
+    for item in [*items[:at], *fill, *items[at + 1 :]]:
+        entries = _entries(x, item, axis)
+        plan += entries
+        axis += sum(e.kind != "new" for e in entries)
+    return plan
+
+
+def _as_item(x: Any, item: Any) -> Any:
+    """Lists, tuples, ranges and numpy arrays as tensors."""
+    if isinstance(item, (list, tuple, range)) or type(item).__name__ == "ndarray":
+        return x._index_tensor(list(item) if isinstance(item, range) else item)
+    if isinstance(item, (int, slice, type(None), EllipsisType, Primitives)):
+        return item
+    if hasattr(item, "__index__"):
+        return item.__index__() if type(item).__module__ == "numpy" else item
+    raise IndexingError(
+        f"{type(item).__name__} indexing is not supported",
+        help="use numbers, slices, None, ..., tensors or lists",
+    )
+
+
+def _axes_used(item: Any) -> int:
+    if item is None or item is Ellipsis or isinstance(item, bool):
+        return 0
+    if isinstance(item, Primitives) and item.dtype is dtypes.bool:
+        return item.ndim
+    return 1
+
+
+def _entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
+    if item is None:
+        return [AxisIndex("new")]
+    if isinstance(item, bool):
+        raise IndexingError("bool indexing is not supported", help="use a tensor as the mask")
+    size = x.shape[axis]
+    if isinstance(item, slice):
+        return [_slice_entry(item, size)]
+    if isinstance(item, Primitives):
+        return _tensor_entries(x, item, axis)
+    if isinstance(item, int):
+        if not -size <= item < size:
+            raise IndexingError(f"index={item} is out of bounds with size={size} on axis {axis}")
+        place = item % size
+        return [AxisIndex("place", (place, place + 1))]
+    return [AxisIndex("place", (item, item + 1))]  # a symbolic place
+
+
+def _slice_entry(item: slice, size: Size) -> AxisIndex:
+    step = 1 if item.step is None else item.step
+    if not isinstance(step, int) or step == 0:
+        raise IndexingError(f"slice step cannot be {step!r}", help="use an integer other than 0")
+    if isinstance(size, int) and all(_is_plain(p) for p in (item.start, item.stop)):
+        begin, end, _ = item.indices(size)
+        count = len(range(begin, end, step))
+        if step > 0:
+            return AxisIndex("slice", (begin, begin if count == 0 else min(end, size)), step)
+        last = begin + (count - 1) * step
+        return AxisIndex("slice", (0, 0) if count == 0 else (last, begin + 1), step)
+    if step != 1:
+        raise IndexingError(f"a slice of a symbolic size has step 1, not {step}")
+    begin = 0 if item.start is None else item.start
+    end = size if item.stop is None else item.stop
+    return AxisIndex("slice", (begin, end), 1)
+
+
+def _is_plain(bound: Any) -> bool:
+    """Whether a bound of a slice is a number, not an expression."""
+    return bound is None or (hasattr(bound, "__index__") and not hasattr(bound, "op"))
+
+
+def _tensor_entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
+    """A tensor index; a mask becomes one tensor of places for each of its axes."""
+    if item.dtype is dtypes.bool:
+        expected = x.shape[axis : axis + item.ndim]
+        if item.shape != expected:
+            raise IndexingError(
+                f"the mask of shape {item.shape} does not fit {expected}, axes {axis} and up of {x.shape}"
+            )
+        places = x._mask_index(item)
+        return [AxisIndex("tensor", (0, n), tensor=p) for n, p in zip(expected, places, strict=True)]
+    if item.dtype.kind == "float":
+        raise IndexingError(f"{item.dtype} indexing is not supported", help="index with integers")
+    return [AxisIndex("tensor", (0, x.shape[axis]), tensor=item)]
+
+
+def slice_view(x: Any, plan: Sequence[AxisIndex]) -> Any:
+    """The view that the slices, numbers and None of an index give; tensor axes stay whole."""
+    axes = [p for p in plan if p.kind != "new"]
+    tensor = [p.kind == "tensor" for p in axes]
+    x = x.shrink(tuple(None if t else p.box for p, t in zip(axes, tensor, strict=True)))
+    backward = [i for i, p in enumerate(axes) if p.step < 0]
+    x = x.flip(backward) if backward else x
+    for i, p in enumerate(axes):
+        if abs(p.step) > 1:
+            x = _strided(x, i, abs(p.step))
+    sizes = iter(x.shape)
+    shape = []
+    for p in plan:
+        size = 1 if p.kind == "new" else next(sizes)
+        if p.kind != "place":
+            shape.append(size)
+    return x.reshape(tuple(shape))
+
+
+def _strided(x: Any, axis: int, step: int) -> Any:
+    """Each step-th element along an axis, the first included."""
+    n = x.shape[axis]
+    count = -(-n // step)
+    pads = [(0, 0)] * x.ndim
+    pads[axis] = (0, count * step - n)
+    x = x._zero_pad(pads)
+    x = x.reshape((*x.shape[:axis], count, step, *x.shape[axis + 1 :]))
+    x = x.shrink(tuple((0, 1) if i == axis + 1 else None for i in range(x.ndim)))
+    return x.reshape((*x.shape[:axis], count, *x.shape[axis + 2 :]))
+
+
+def tensor_axes(plan: Sequence[AxisIndex]) -> tuple[int, list[int]]:
+    """(where the indexed axes go, the indexed axes of the view).
+
+    Tensors that stand together are replaced in place; apart (a number counts as a tensor), they go
+    first.
+    """
+    kinds = [p.kind for p in plan]
+    advanced = [i for i, k in enumerate(kinds) if k in ("tensor", "place")]
+    together = advanced[-1] - advanced[0] + 1 == len(advanced)
+    axes, at, first = [], 0, None
+    for i, kind in enumerate(kinds):
+        if i == advanced[0]:
+            first = at
+        if kind == "tensor":
+            axes.append(at)
+        at += kind != "place"
+    return (first or 0) if together else 0, axes
+
+
+def _gather_axes(x: Any, axes: list[int], tensors: list[Any], first: int) -> Any:
+    """x with some axes replaced by tensors of places, which broadcast; the result's axes at `first`."""
+    flat, shape, total = flat_places(tensors, [x.shape[a] for a in axes])
+    rest = [i for i in range(x.ndim) if i not in axes]
+    source = x.permute((*axes, *rest)).reshape((total, *(x.shape[i] for i in rest)))
+    return take(source, flat, shape, first, len(rest) - first)
+
+
+def flat_places(tensors: list[Any], sizes: Sequence[Size]) -> tuple[Any, Shape, Size]:
+    """(places in the flattened axes, the common shape of the tensors, how many places there are)."""
+    shape: Shape = ()
+    for t in tensors:
+        _check_broadcast(shape, t.shape, "index")
+        shape = _broadcast(shape, t.shape)
+    flat, total = None, 1
+    for t, n in zip(tensors, sizes, strict=True):
+        place = _wrap_negative(t, n)
+        flat = place if flat is None else flat * n + place
+        total = total * n
+    return flat, shape, total
+
+
+def take(source: Any, index: Any, shape: Shape, before: int, after: int) -> Any:
+    """source (n, before…, after…) read at index -> (before…, shape…, after…)."""
+    n = source.shape[0]
+    others = source.shape[1:]
+    front, back = others[:before], others[before:]
+    ones = (1,) * len(shape)
+    rows = source.reshape((n, *front, *ones, *back))
+    index = index.reshape((1,) * (len(shape) - index.ndim) + tuple(index.shape))
+    index = index.reshape((*(1 for _ in front), *index.shape, *(1 for _ in back)))
+    at = source._iota(n, index.dtype).reshape((n, *(1 for _ in range(index.ndim))))
+    picked = at.eq(index).where(rows, source.const(0, source.dtype))
+    found = _picked(picked, (0,), source.dtype)
+    return found._broadcast_to((*front, *shape, *back))
+
+
+def _picked(x: Any, axes: tuple[int, ...], dtype: Any) -> Any:
+    """The sum of at most one element that is not 0, in its own type."""
+    if dtype is dtypes.bool:
+        return x._reduce(Ops.MAX, axes, False) if x.numel() else x._reduce(Ops.ADD, axes, False)
+    return x._reduce(Ops.ADD, axes, False)
+
+
+def _wrap_negative(index: Any, size: Size) -> Any:
+    """Places counted from the end as places counted from the front."""
+    if index.dtype.kind == "uint":
+        return index.cast(dtypes.int64 if index.dtype.itemsize >= 4 else dtypes.int32)
+    if index.dtype.kind != "sint":
+        raise IndexingError(f"{index.dtype} indexing is not supported", help="index with integers")
+    index = index.cast(dtypes.int32) if index.dtype.itemsize < 4 else index
+    return (index < 0).where(index + size, index)
+
+
+def _check_index_shape(x: Any, index: Any, axis: int, what: str) -> None:
+    fits = index.ndim == x.ndim and all(
+        i == axis or not isinstance(a, int) or not isinstance(b, int) or a <= b
+        for i, (a, b) in enumerate(zip(index.shape, x.shape, strict=True))
+    )
+    if not fits:
+        raise ShapeError(
+            f"{what}: the index of shape {index.shape} does not fit {x.shape}",
+            help="it needs as many axes, and no other axis may be larger",
+        )
+
+
+def _last_hit(hit: Any, rows: Any, otherwise: Any) -> Any:
+    """The value of the last hit along the last axis; elsewhere the other value."""
+    n = hit.shape[-1]
+    if same_size(n, 0):
+        return otherwise
+    order = hit._iota(n, dtypes.int32) + 1
+    last = hit.where(order, 0)._reduce(Ops.MAX, -1, True)
+    chosen = _picked((hit & order.eq(last)).where(rows, otherwise.const(0, otherwise.dtype)), (hit.ndim - 1,), otherwise.dtype)
+    return last.squeeze(-1).ne(0).where(chosen, otherwise)
+
+
+def _mask_places(mask: Any, size: int | None) -> Any:
+    """The places of a flat mask's true elements, -1 after the last one."""
+    count = mask._known_count(mask) if size is None else size
+    n = mask.shape[0]
+    if count == 0 or n == 0:
+        return mask.const(-1, dtypes.default_int)._broadcast_to((count,))
+    running = mask.cast(dtypes.default_int).cumsum(0).contiguous()
+    below = _count_at_most(running, mask._iota(count, dtypes.default_int))
+    return (below < n).where(below, -1)
+
+
+def _count_at_most(ascending: Any, wanted: Any) -> Any:
+    """How many of some ascending numbers are at most each wanted one, by halving."""
+    n = ascending.shape[0]
+    found = wanted.const_like(0)
+    for bit in reversed(range(n.bit_length())):
+        probe = found + (1 << bit)
+        fits = (probe <= n) & (ascending[(probe - 1).minimum(n - 1)] <= wanted)
+        found = fits.where(probe, found).contiguous()
+    return found

@@ -1,0 +1,293 @@
+"""Products of matrices, Einstein sums, and decompositions."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import DTypeLike, dtypes, least_upper_dtype, strong_dtype, sum_acc_dtype, to_dtype
+from tinylab.errors import OperandError, ShapeError
+from tinylab.helpers.seq import argfix
+from tinylab.mixin.base import same_size
+from tinylab.mixin.indexing import IndexingMixin
+from tinylab.opcodes import Ops
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class LinalgMixin(IndexingMixin):
+    """Linear algebra over the last two axes; the axes before are batches and broadcast."""
+
+    __slots__ = ()
+
+    def dot(self, w: Self, dtype: DTypeLike | None = None) -> Self:
+        """The product over self's last axis and w's last but one (or only) axis.
+
+        (2, 3).dot((3, 4)) -> (2, 4);  (5, 2, 3).dot((3,)) -> (5, 2)
+
+        Sums are kept in at least float32 and rounded once.
+
+        Raises: ShapeError when the axes differ in size.
+        """
+        inner = -min(w.ndim, 2)
+        if self.ndim == 0 or w.ndim == 0 or not same_size(self.shape[-1], w.shape[inner]):
+            raise ShapeError(
+                f"cannot dot {self.shape} and {w.shape}",
+                help="the last size of the first must be the last but one of the second",
+            )
+        if w.ndim == 1:
+            return _contract(self, w, dtype)
+        # (…, M, 1, K) against (…, 1, N, K)
+        right = w.transpose(-1, -2)
+        if self.ndim == 1:
+            return _contract(self, right, dtype)
+        return _contract(self.unsqueeze(-2), right.unsqueeze(-3), dtype)
+
+    def matmul(self, x: Self, reverse: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """self @ x; x @ self with reverse."""
+        return x.dot(self, dtype) if reverse else self.dot(x, dtype)
+
+    def __matmul__(self, x: Self) -> Self:
+        return self.matmul(x)
+
+    def __rmatmul__(self, x: Self) -> Self:
+        return self.matmul(x, True)
+
+    def linear(self, weight: Self, bias: Self | None = None, dtype: DTypeLike | None = None) -> Self:
+        """self @ weight + bias; a weight with one axis scales instead."""
+        if dtype is not None:
+            given = to_dtype(dtype)
+            return self.cast(given).linear(weight.cast(given), bias and bias.cast(given))
+        x = self.mul(weight) if weight.ndim == 1 else self.dot(weight)
+        return x if bias is None else x.add(bias)
+
+    # *** Einstein sums
+
+    @classmethod
+    def einsum(
+        cls, formula: str, *operands: Any, dtype: DTypeLike | None = None
+    ) -> Self:
+        """A sum of products, named by letters.
+
+        einsum("ij,jk->ik", a, b) is a @ b; einsum("ii->i", a) the diagonal
+
+        Raises: OperandError when the formula does not fit the operands.
+        """
+        values = list(argfix(*operands))
+        inputs, output = _parse_formula(formula, [v.ndim for v in values])
+        prepared = [_diagonals(v, letters) for v, letters in zip(values, inputs, strict=True)]
+        names = sorted({c for _, letters in prepared for c in letters})
+        sizes = _letter_sizes(formula, prepared)
+        missing = [c for c in output if c not in sizes]
+        if missing:
+            raise OperandError(f"einsum: output letter {missing[0]!r} is in no input of {formula!r}")
+        spread = [_spread(v, letters, names) for v, letters in prepared]
+        product = spread[0]
+        for v in spread[1:]:
+            product = product * v
+        product = product._broadcast_to(tuple(sizes[c] for c in names))
+        gone = [i for i, c in enumerate(names) if c not in output]
+        found = product.sum(gone, dtype=dtype) if gone else product.cast(dtype or product.dtype)
+        left = [c for c in names if c in output]
+        return found.permute(tuple(left.index(c) for c in output))
+
+    # *** decompositions
+
+    def qr(self) -> tuple[Self, Self]:
+        """(Q, R): orthogonal columns and an upper triangle whose product is self.
+
+        Raises: ShapeError for fewer than two axes.
+        Source: Householder, "Unitary triangularization of a nonsymmetric matrix", 1958.
+        """
+        if self.ndim < 2:
+            raise ShapeError(f"qr: expected two or more dimensions, got {self.shape}")
+        rows, columns = self.shape[-2:]
+        r = self._as_float()
+        q = self.eye(rows, dtype=r.dtype)._broadcast_to((*self.shape[:-2], rows, rows))
+        for i in range(min(rows, columns)):
+            r, q = _reflect(r, q, i)
+        return q, r
+
+    def svd(self, full_matrices: bool = True) -> tuple[Self, Self, Self]:
+        """(U, S, V): orthogonal matrices and singular values; self is U @ diag(S) @ V.
+
+        Raises: ShapeError for fewer than two axes.
+        Source: Hestenes, "Inversion of matrices by biorthogonalization and related results", 1958.
+        """
+        if self.ndim < 2:
+            raise ShapeError(f"svd: expected two or more dimensions, got {self.shape}")
+        rows, columns = self.shape[-2:]
+        tall = self if rows >= columns else self.transpose(-2, -1)
+        u, s, v = _one_sided_jacobi(tall._as_float())
+        if full_matrices and rows != columns:
+            u = _complete(u)
+        if rows >= columns:
+            return u, s, v.transpose(-2, -1)
+        return v, s, u.transpose(-2, -1)
+
+    def newton_schulz(self, steps: int, params: tuple[int, ...], eps: float = 1e-07) -> Self:
+        """The nearest orthogonal matrix, by steps of an odd polynomial.
+
+        Raises: ShapeError for fewer than two axes.
+        Source: Bernstein, Newhouse, "Old Optimizer, New Norm: An Anthology", 2024.
+        """
+        if self.ndim < 2:
+            raise ShapeError(f"newton_schulz: expected two or more dimensions, got {self.shape}")
+        g = self / (self.square().sum((-2, -1), keepdim=True).sqrt() + eps)
+        wide = self.shape[-2] > self.shape[-1]
+        g = g.transpose(-2, -1) if wide else g
+        for _ in range(steps):
+            gram = g @ g.transpose(-2, -1)
+            total, power = g * params[0], g
+            for p in params[1:]:
+                power = gram @ power
+                total = total + power * p
+            g = total
+        return g.transpose(-2, -1) if wide else g
+
+
+def _contract(a: Any, b: Any, dtype: DTypeLike | None) -> Any:
+    """The sum over the last axis of a product that broadcasts, in a wide type, rounded once."""
+    own = to_dtype(dtype) if dtype is not None else strong_dtype(least_upper_dtype(a.dtype, b.dtype))
+    # Products of small floats are exact in float32, of bools and small integers in their sum's type.
+    wide = own if dtype is not None and own.itemsize >= 4 else sum_acc_dtype(own)
+    product = a.cast(own).cast(wide).mul(b.cast(own).cast(wide))
+    found = product._reduce(Ops.ADD, -1, False)
+    return found.cast(own) if own.kind != "bool" else found.cast(dtypes.bool)
+
+
+def _parse_formula(formula: str, ndims: list[int]) -> tuple[list[str], str]:
+    """The letters of each input and of the output; an ellipsis becomes unused letters."""
+    text = formula.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(ndims):
+        raise OperandError(f"einsum: {formula!r} names {len(inputs)} operands, not {len(ndims)}")
+    free = [c for c in string.ascii_letters if c not in text]
+    hidden = [n - len(i.replace("...", "")) if "..." in i else 0 for i, n in zip(inputs, ndims, strict=True)]
+    widest = max(hidden, default=0)
+    dots = "".join(free[: max(widest, 0)])
+    full = [i.replace("...", dots[widest - h :]) for i, h in zip(inputs, hidden, strict=True)]
+    for letters, n in zip(full, ndims, strict=True):
+        if len(letters) != n or not letters.isalpha() and n:
+            raise OperandError(f"einsum: {letters!r} in {formula!r} does not fit {n} axes")
+    if not arrow:
+        joined = "".join(full)
+        once = sorted(c for c in set(joined) if joined.count(c) == 1 and c not in dots)
+        return full, dots + "".join(once)
+    return full, right.replace("...", dots)
+
+
+def _diagonals(value: Any, letters: str) -> tuple[Any, str]:
+    """A letter that occurs twice takes the diagonal of its axes."""
+    for c in dict.fromkeys(letters):
+        while letters.count(c) > 1:
+            first, second = letters.index(c), letters.rindex(c)
+            if value.shape[first] != value.shape[second]:
+                raise OperandError(f"einsum: letter {c!r} has sizes {value.shape[first]}, {value.shape[second]}")
+            value = value.diagonal(dim1=first, dim2=second)
+            letters = "".join(x for i, x in enumerate(letters) if i not in (first, second)) + c
+    return value, letters
+
+
+def _letter_sizes(formula: str, prepared: Sequence[tuple[Any, str]]) -> dict[str, Any]:
+    sizes: dict[str, Any] = {}
+    for value, letters in prepared:
+        for c, n in zip(letters, value.shape, strict=True):
+            known = sizes.setdefault(c, n)
+            if known == 1:
+                sizes[c] = n
+            elif not same_size(n, 1) and not same_size(n, known):
+                raise OperandError(f"einsum: letter {c!r} of {formula!r} has sizes {known} and {n}")
+    return sizes
+
+
+def _spread(value: Any, letters: str, names: Sequence[str]) -> Any:
+    """The axes in the order of all letters, size 1 where a letter is absent."""
+    order = sorted(range(len(letters)), key=lambda i: names.index(letters[i]))
+    value = value.permute(tuple(order))
+    sizes = iter(value.shape)
+    return value.reshape(tuple(next(sizes) if c in letters else 1 for c in names))
+
+
+def _reflect(r: Any, q: Any, i: int) -> tuple[Any, Any]:
+    """One Householder reflection that clears column i of r below the diagonal."""
+    rows = r.shape[-2]
+    below = r._iota(rows, dtypes.int32) >= i
+    column = below.where(r[..., i], 0)
+    head = column[..., i : i + 1]
+    norm = column.square().sum(-1, keepdim=True).sqrt()
+    target = (head < 0).where(norm, norm.neg())
+    at = r._iota(rows, dtypes.int32).eq(i)
+    v = column - at.where(target, 0)
+    length = v.square().sum(-1, keepdim=True)
+    v = (v / length.eq(0).where(1, length).sqrt()).contiguous().unsqueeze(-1)
+    r = (r - v @ (v.transpose(-2, -1) @ r) * 2).contiguous()
+    q = (q - (q @ v) @ v.transpose(-2, -1) * 2).contiguous()
+    return r, q
+
+
+def _one_sided_jacobi(a: Any) -> tuple[Any, Any, Any]:
+    """(U, S, V) of a tall matrix: pairs of columns are turned until all are at right angles."""
+    n = a.shape[-1]
+    v = a.eye(n, dtype=a.dtype)._broadcast_to((*a.shape[:-2], n, n))
+    even = n + n % 2
+    sweeps = max(n, 2).bit_length() + 6
+    for _ in range(sweeps):
+        for pairs in _rounds(even):
+            left = [p for p, q in pairs if p < n and q < n]
+            right = [q for p, q in pairs if p < n and q < n]
+            if left:
+                a, v = _turn(a, v, left, right)
+    s = a.square().sum(-2).sqrt()
+    s, order = s.sort(descending=True)
+    pick = order.unsqueeze(-2)
+    a = a.gather(-1, pick.expand(a.shape))
+    v = v.gather(-1, pick.expand(v.shape))
+    u = a / s.eq(0).where(1, s).unsqueeze(-2)
+    return u, s, v
+
+
+def _rounds(n: int) -> list[list[tuple[int, int]]]:
+    """All pairs of n (even) players in n - 1 rounds of disjoint pairs."""
+    players, found = list(range(n)), []
+    for _ in range(n - 1):
+        pairs = [(players[i], players[n - 1 - i]) for i in range(n // 2)]
+        found.append([(min(p), max(p)) for p in pairs])
+        players = [players[0], players[-1], *players[1:-1]]
+    return found
+
+
+def _turn(a: Any, v: Any, left: list[int], right: list[int]) -> tuple[Any, Any]:
+    """Each pair of columns turned so that their product vanishes."""
+    x, y = a[..., left], a[..., right]
+    alpha, beta, gamma = x.square().sum(-2), y.square().sum(-2), (x * y).sum(-2)
+    still = gamma.eq(0)
+    zeta = (beta - alpha) / still.where(1, gamma * 2)
+    t = (zeta < 0).where(-1.0, 1.0) / (zeta.abs() + (zeta.square() + 1).sqrt())
+    t = still.where(0, t)
+    c = ((t.square() + 1).sqrt()).reciprocal()
+    c, s = c.unsqueeze(-2).contiguous(), (c * t).unsqueeze(-2).contiguous()
+
+    def turned(m: Any) -> Any:
+        p, q = m[..., left], m[..., right]
+        whole = (p * c - q * s).cat(p * s + q * c, dim=-1)
+        places = left + right
+        rest = [i for i in range(m.shape[-1]) if i not in places]
+        whole = whole.cat(m[..., rest], dim=-1) if rest else whole
+        all_places = places + rest
+        return whole[..., [all_places.index(i) for i in range(m.shape[-1])]].contiguous()
+
+    return turned(a), turned(v)
+
+
+def _complete(u: Any) -> Any:
+    """Orthogonal columns filled up to a square orthogonal matrix."""
+    q, r = u.qr()
+    k = u.shape[-1]
+    signs = r[..., :k, :].diagonal(dim1=-2, dim2=-1)
+    first = q[..., :k] * (signs < 0).where(-1.0, 1.0).unsqueeze(-2)
+    return first.cat(q[..., k:], dim=-1)
+

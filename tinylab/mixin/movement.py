@@ -1,0 +1,657 @@
+"""Moving elements about: the six movement operations, and all that is made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import ConstType, dtypes, least_upper_dtype, strong_dtype
+from tinylab.errors import IndexingError, OperandError, ShapeError, StackError
+from tinylab.mixin.base import Shape, Size, as_shape, same_size
+from tinylab.mixin.elementwise import ElementwiseMixin
+from tinylab.opcodes import Ops
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class MovementMixin(ElementwiseMixin):
+    """Views: other shapes and orders of the same elements."""
+
+    __slots__ = ()
+
+    # *** the six operations
+
+    def reshape(self, shape: Any, *args: Any) -> Self:
+        """Another shape for as many elements, in the same order; -1 is worked out, None is kept.
+
+        (2, 6).reshape(3, -1) -> (3, 4)
+
+        Raises: ShapeError when the numbers of elements differ.
+        """
+        given = as_shape((shape, *args))
+        new = tuple(self.shape[i] if s is None else s for i, s in enumerate(given))
+        if any(isinstance(s, int) and s == -1 for s in new):
+            new = _fill_size(self.shape, new)
+        if new == self.shape:
+            return self
+        old_count, new_count = _count(self.shape), _count(new)
+        if any(isinstance(s, int) and s < 0 for s in new) or (
+            isinstance(old_count, int) and isinstance(new_count, int) and old_count != new_count
+        ):
+            raise ShapeError(
+                f"size mismatch, can't reshape {self.shape} to {new}: "
+                f"{old_count} elements, not {new_count}",
+                help="write -1 for one size and it is worked out",
+            )
+        return self._mop(Ops.RESHAPE, new)
+
+    def view(self, shape: Any, *args: Any) -> Self:
+        """As `reshape`."""
+        return self.reshape(shape, *args)
+
+    def permute(self, order: Any, *args: Any) -> Self:
+        """The axes in another order.
+
+        (2, 3, 4).permute(2, 0, 1) -> (4, 2, 3)
+
+        Raises: ShapeError when order does not name each axis once.
+        """
+        axes = tuple(self._axis(a) for a in as_shape((order, *args)))
+        if sorted(axes) != list(range(self.ndim)):
+            raise ShapeError(
+                f"order is not a valid permutation: {as_shape((order, *args))} for shape {self.shape}"
+            )
+        return self if axes == tuple(range(self.ndim)) else self._mop(Ops.PERMUTE, axes)
+
+    def expand(self, shape: Any, *args: Any) -> Self:
+        """Axes of size 1 repeated to another size, new axes in front; -1 and None keep a size.
+
+        (2, 1).expand(3, 2, 4) -> (3, 2, 4)
+
+        Raises: ShapeError when an axis has another size than 1.
+        """
+        given = as_shape((shape, *args))
+        if len(given) < self.ndim:
+            raise ShapeError(f"cannot broadcast tensor to fewer dimensions: {self.shape} to {given}")
+        old = (1,) * (len(given) - self.ndim) + tuple(self.shape)
+        kept = (None, -1)
+        new = tuple(o if _is_any(n, kept) else n for o, n in zip(old, given, strict=True))
+        return self._broadcast_to(new)
+
+    def _broadcast_to(self, new: Shape) -> Self:
+        """The value seen in a larger shape: axes of size 1 are dropped and put in front again."""
+        if new == self.shape:
+            return self
+        lead = len(new) - self.ndim
+        old = (1,) * lead + tuple(self.shape)
+        if lead < 0 or not all(
+            same_size(o, n) or same_size(o, 1) for o, n in zip(old, new, strict=True)
+        ):
+            raise ShapeError(
+                f"cannot broadcast {self.shape} to new_shape={new}",
+                help="only sizes of 1 stretch, aligned at the right",
+            )
+        grown = [i for i, (o, n) in enumerate(zip(old, new, strict=True)) if not same_size(o, n)]
+        kept = [i for i in range(len(new)) if i not in grown]
+        found = self._mop_reshape(tuple(new[i] for i in kept))
+        if grown:
+            found = found._mop(Ops.EXPAND, tuple(new[i] for i in grown))
+        order = grown + kept
+        back = tuple(order.index(i) for i in range(len(new)))
+        return found if list(back) == list(range(len(new))) else found._mop(Ops.PERMUTE, back)
+
+    def _mop_reshape(self, new: Shape) -> Self:
+        return self if new == self.shape else self._mop(Ops.RESHAPE, new)
+
+    def shrink(self, arg: Sequence[tuple[Size, Size] | None]) -> Self:
+        """A box out of the value: (begin, end) per axis, None for a whole axis.
+
+        (4, 5).shrink(((1, 3), None)) -> (2, 5)
+
+        Raises: ShapeError when a box leaves the shape.
+        """
+        if len(arg) != self.ndim:
+            raise ShapeError(f"{self.ndim=} != {len(arg)=}: shrink of {self.shape} by {arg}")
+        box = tuple((0, s) if a is None else tuple(a) for a, s in zip(arg, self.shape, strict=True))
+        for (low, high), size in zip(box, self.shape, strict=True):
+            ints = isinstance(low, int) and isinstance(high, int) and isinstance(size, int)
+            if ints and not 0 <= low <= high <= size:
+                raise ShapeError(f"invalid shrink {box} for shape {self.shape}")
+        whole = all(same_size(lo, 0) and same_size(hi, s) for (lo, hi), s in zip(box, self.shape, strict=True))
+        return self if whole else self._mop(Ops.SHRINK, box)
+
+    def _zero_pad(self, pads: Sequence[tuple[Size, Size]]) -> Self:
+        """Zeros around the value: (before, after) per axis."""
+        if all(same_size(b, 0) and same_size(a, 0) for b, a in pads):
+            return self
+        return self._mop(Ops.PAD, tuple(tuple(p) for p in pads))
+
+    def flip(self, axis: Any, *args: Any) -> Self:
+        """The elements along some axes in reverse order.
+
+        [1, 2, 3].flip(0) -> [3, 2, 1]
+        """
+        axes = self._axes(as_shape((axis, *args)))
+        if len(axes) != len(as_shape((axis, *args))):
+            raise IndexingError(f"flip: an axis occurs twice in {as_shape((axis, *args))}")
+        if not axes:
+            return self
+        return self._mop(Ops.FLIP, tuple(i in axes for i in range(self.ndim)))
+
+    # *** shapes
+
+    def shrink_to(self, shape: Any, *args: Any) -> Self:
+        """The first elements along each axis, to another shape; None keeps a size."""
+        given = as_shape((shape, *args))
+        return self.shrink(tuple(None if s is None else (0, s) for s in given))
+
+    def transpose(self, dim0: int = 1, dim1: int = 0) -> Self:
+        """Two axes exchanged.
+
+        (2, 3, 4).transpose(0, 2) -> (4, 3, 2)
+        """
+        order = list(range(self.ndim))
+        if order or dim0 not in (0, 1, -1) or dim1 not in (0, 1, -1):
+            a, b = self._axis(dim0), self._axis(dim1)
+            if order:
+                order[a], order[b] = order[b], order[a]
+        return self.permute(tuple(order))
+
+    @property
+    def T(self) -> Self:
+        """The axes in reverse order."""
+        return self.permute(tuple(reversed(range(self.ndim))))
+
+    def squeeze(self, dim: int | None = None) -> Self:
+        """Axes of size 1 left out: all of them, or one if its size is 1.
+
+        (1, 3, 1).squeeze() -> (3,)
+        """
+        if dim is None:
+            return self.reshape(tuple(s for s in self.shape if not same_size(s, 1)))
+        axis = self._axis(dim)
+        if self.ndim == 0 or not same_size(self.shape[axis], 1):
+            return self
+        return self.reshape(self.shape[:axis] + self.shape[axis + 1 :])
+
+    def unsqueeze(self, dim: int) -> Self:
+        """A new axis of size 1.
+
+        (2, 3).unsqueeze(1) -> (2, 1, 3)
+        """
+        axis = self._axis(dim, extra=1)
+        return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Self:
+        """Several neighbouring axes made one.
+
+        (2, 3, 4).flatten(1) -> (2, 12)
+        """
+        first, last = self._axis(start_dim), self._axis(end_dim)
+        middle = _count(self.shape[first : last + 1])
+        return self.reshape((*self.shape[:first], middle, *self.shape[last + 1 :]))
+
+    def unflatten(self, dim: int, sizes: tuple[int, ...]) -> Self:
+        """One axis made several.
+
+        (2, 12).unflatten(1, (3, -1)) -> (2, 3, 4)
+        """
+        axis = self._axis(dim)
+        if any(s == -1 for s in sizes):
+            sizes = _fill_size((self.shape[axis],), tuple(sizes))
+        return self.reshape((*self.shape[:axis], *sizes, *self.shape[axis + 1 :]))
+
+    # *** joining and splitting
+
+    def cat(self, *args: Self, dim: int = 0) -> Self:
+        """This value and others one after the other along an axis.
+
+        (2, 3).cat((4, 3)) -> (6, 3)
+
+        Raises: StackError when the other axes differ.
+        """
+        axis = self._axis(dim)
+        parts = _same_types([self, *args])
+        for part in parts[1:]:
+            if part.ndim != self.ndim or not _same_but(part.shape, self.shape, axis):
+                shapes = ", ".join(str(p.shape) for p in parts)
+                raise StackError(f"cat along axis {axis} needs equal other axes: {shapes}")
+        return _join(parts, axis)
+
+    def stack(self, *args: Self, dim: int = 0) -> Self:
+        """This value and others along a new axis.
+
+        (2, 3).stack((2, 3), dim=1) -> (2, 2, 3)
+
+        Raises: StackError when the shapes differ.
+        """
+        axis = self._axis(dim, extra=1)
+        parts = _same_types([self, *args])
+        if any(p.shape != self.shape for p in parts):
+            shapes = ", ".join(str(p.shape) for p in parts)
+            raise StackError(f"all shapes must match for stack, got {shapes}")
+        return _join([p.unsqueeze(axis) for p in parts], axis)
+
+    def split(self, sizes: int | Sequence[int], dim: int = 0) -> tuple[Self, ...]:
+        """Parts along an axis, of one size (the last may be smaller) or of given sizes.
+
+        (5,).split(2) -> (2,), (2,), (1,)
+
+        Raises: ShapeError when given sizes do not add up.
+        """
+        axis = self._axis(dim)
+        total = self.shape[axis]
+        if isinstance(sizes, int):
+            sizes = [min(sizes, total - i) for i in range(0, max(total, 1), max(sizes, 1))]
+        if sum(sizes) != total:
+            raise ShapeError(f"split: sizes {list(sizes)} do not add up to {total}, the size of axis {axis}")
+        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        return tuple(
+            self._shrink_axis(axis, end - size, end) for size, end in zip(sizes, ends, strict=True)
+        )
+
+    def chunk(self, chunks: int, dim: int = 0) -> list[Self]:
+        """At most this many equal parts along an axis.
+
+        (5,).chunk(2) -> [(3,), (2,)]
+
+        Raises: OperandError unless chunks is positive.
+        """
+        if chunks <= 0:
+            raise OperandError(f"chunk: expected a positive number of chunks, not {chunks}")
+        size = self.shape[self._axis(dim)]
+        return list(self.split(max(1, -(-size // chunks)), dim))
+
+    def _shrink_axis(self, axis: int, begin: Size, end: Size) -> Self:
+        return self.shrink(tuple((begin, end) if i == axis else None for i in range(self.ndim)))
+
+    def meshgrid(self, *args: Self, indexing: str = "ij") -> tuple[Self, ...]:
+        """Coordinates of a grid from 1-D axes.
+
+        (3,), (4,) -> (3, 4), (3, 4); with indexing "xy" -> (4, 3), (4, 3)
+
+        Raises: OperandError for an unknown indexing.
+        """
+        if indexing not in ("ij", "xy"):
+            raise OperandError(f'meshgrid: indexing must be in ("ij", "xy"), got {indexing!r}')
+        axes = [self, *args]
+        if len(axes) == 1:
+            return (self,)
+        order = list(range(len(axes)))
+        if indexing == "xy":
+            order[:2] = order[1], order[0]
+        count = len(axes)
+        found = [
+            a.reshape(tuple(-1 if i == place else 1 for i in range(count)))
+            for a, place in zip(axes, order, strict=True)
+        ]
+        shape = tuple(found[order.index(i)].shape[i] for i in range(count))
+        return tuple(f.expand(shape) for f in found)
+
+    # *** repeating and shifting
+
+    def repeat(self, repeats: Any, *args: Any) -> Self:
+        """The whole value several times along each axis; extra counts make new axes in front.
+
+        [1, 2].repeat(2, 2) -> [[1, 2, 1, 2], [1, 2, 1, 2]]
+        """
+        counts = as_shape((repeats, *args))
+        shape = (1,) * (len(counts) - self.ndim) + tuple(self.shape)
+        if len(counts) < self.ndim:
+            raise ShapeError(f"repeat: {counts} has fewer numbers than {self.shape} has axes")
+        tall = tuple(x for s in shape for x in (1, s))
+        wide = tuple(x for r, s in zip(counts, shape, strict=True) for x in (r, s))
+        return self.reshape(tall).expand(wide).reshape(tuple(r * s for r, s in zip(counts, shape, strict=True)))
+
+    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
+        """Each element several times in a row.
+
+        [1, 2].repeat_interleave(2) -> [1, 1, 2, 2]
+        """
+        x, axis = (self.flatten(), 0) if dim is None else (self, self._axis(dim))
+        tall = (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
+        wide = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
+        new = (*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
+        return x.reshape(tall).expand(wide).reshape(new)
+
+    def roll(self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Self:
+        """The elements shifted along axes; what leaves at the end comes in at the front.
+
+        [1, 2, 3].roll(1) -> [3, 1, 2]
+
+        Raises: OperandError when there are not as many shifts as axes.
+        """
+        if dims is None:
+            if not isinstance(shifts, int) and len(shifts) != 1:
+                raise OperandError(f"roll: several shifts {shifts} need dims")
+            return self.flatten().roll(shifts, 0).reshape(self.shape)
+        places = (dims,) if isinstance(dims, int) else tuple(dims)
+        amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+        if len(places) != len(amounts):
+            raise OperandError(f"roll: {len(amounts)} shifts for {len(places)} axes")
+        found = self
+        for amount, dim in zip(amounts, places, strict=True):
+            axis = found._axis(dim)
+            size = found.shape[axis]
+            cut = amount % size if size else 0
+            if cut:
+                tail = found._shrink_axis(axis, size - cut, size)
+                found = tail.cat(found._shrink_axis(axis, 0, size - cut), dim=axis)
+        return found
+
+    # *** windows and diagonals
+
+    def unfold(self, dim: int, size: Size, step: int) -> Self:
+        """Windows along an axis; their elements become a new last axis.
+
+        [1, 2, 3, 4].unfold(0, 2, 1) -> [[1, 2], [2, 3], [3, 4]]
+
+        Raises: ShapeError when a window is larger than the axis.
+        """
+        axis = self._axis(dim)
+        if size <= 0 or step <= 0 or size > self.shape[axis]:
+            raise ShapeError(
+                f"unfold: {size=} must be in [1, {self.shape[axis]}] and {step=} above 0 for axis {axis}"
+            )
+        others = [i for i in range(self.ndim) if i != axis]
+        windows = self.permute((*others, axis))._windows((size,), (step,), (1,))
+        found, window = self.ndim - 1, self.ndim
+        return windows.permute((*range(axis), found, *range(axis, self.ndim - 1), window))
+
+    def _windows(
+        self, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+    ) -> Self:
+        """Sliding windows over the last axes, as a view: (…, sizes of outputs, sizes of the kernel).
+
+        Each axis is repeated so often that a reshape shears it: row k of the result starts k * dilation
+        later than row 0.
+
+        (4,), kernel 2, stride 1 -> (3, 2)
+        """
+        count, lead = len(kernel), self.ndim - len(kernel)
+        x = self
+        sizes = self.shape[lead:]
+        spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+        for i, (size, span) in enumerate(zip(sizes, spans, strict=True)):
+            if span > size:
+                raise ShapeError(
+                    f"a kernel of {kernel} with dilation {dilation} does not fit into {sizes} "
+                    f"(axis {lead + i} needs {span})",
+                    help="add padding, or make the kernel smaller",
+                )
+        outs = [(n - span) // s + 1 for n, span, s in zip(sizes, spans, stride, strict=True)]
+        for i in range(count):
+            x = _window_axis(x, lead + 2 * i, kernel[i], stride[i], dilation[i], outs[i])
+        order = [lead + 2 * i for i in range(count)] + [lead + 2 * i + 1 for i in range(count)]
+        return x.permute((*range(lead), *order))
+
+    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
+        """The diagonal of two axes, as a new last axis; offset moves it to the right.
+
+        [[1, 2], [3, 4]].diagonal() -> [1, 4]
+
+        Raises: IndexingError when both axes are the same one.
+        """
+        a, b = self._axis(dim1), self._axis(dim2)
+        if a == b:
+            raise IndexingError(f"diagonal: {dim1=} and {dim2=} are the same axis")
+        rest = [i for i in range(self.ndim) if i not in (a, b)]
+        x = self.permute((*rest, a, b))
+        rows, cols = x.shape[-2:]
+        top, left = max(-offset, 0), max(offset, 0)
+        size = max(min(rows - top, cols - left), 0)
+        lead = tuple(x.shape[:-2])
+        keep: list[Any] = [None] * len(lead)
+        if size == 0:
+            return x.shrink((*keep, (0, 0), (0, min(cols, 1)))).reshape((*lead, 0))
+        x = x.shrink((*keep, (top, top + size), (left, left + size)))
+        # One column more shears the square: the diagonal becomes the first column.
+        x = x._zero_pad([(0, 0)] * (len(lead) + 1) + [(0, 1)]).reshape((*lead, -1))
+        x = x.shrink((*keep, (0, size * size + size))).reshape((*lead, size, size + 1))
+        return x.shrink((*keep, None, (0, 1))).reshape((*lead, size))
+
+    def diag(self) -> Self:
+        """A square with these elements on its diagonal.
+
+        [1, 2] -> [[1, 0], [0, 2]]
+
+        Raises: ShapeError unless there is one axis.
+        """
+        if self.ndim != 1:
+            raise ShapeError(f"diag: expected one axis, got shape {self.shape}")
+        n = self.shape[0]
+        x = self.reshape((n, 1))._zero_pad([(0, 0), (0, n)]).reshape((-1,))
+        return x.shrink(((0, n * n),)).reshape((n, n))
+
+    # *** padding
+
+    def pad(
+        self,
+        padding: Sequence[Any],
+        mode: str = "constant",
+        value: ConstType = 0.0,
+    ) -> Self:
+        """Elements around the value; negative numbers cut some off.
+
+        padding is flat as in PyTorch (last axis first: left, right, top, bottom) or one pair or None
+        for each axis. mode is constant, reflect, replicate or circular.
+
+        [1, 2].pad((1, 2)) -> [0, 1, 2, 0, 0];  [1, 2].pad(((1, 0),)) -> [0, 1, 2]
+
+        Raises: ShapeError for a padding of the wrong length or too large for its mode.
+        """
+        pads = _pad_pairs(self.shape, padding)
+        if mode not in ("constant", "reflect", "replicate", "circular"):
+            raise OperandError(
+                f"pad: {mode=} is not supported", help="use constant, reflect, replicate or circular"
+            )
+        cut = self.shrink(
+            tuple((max(-b, 0), s - max(-a, 0)) for (b, a), s in zip(pads, self.shape, strict=True))
+            if any(b < 0 or a < 0 for b, a in pads)
+            else (None,) * self.ndim
+        )
+        grow = [(max(b, 0), max(a, 0)) for b, a in pads]
+        if mode == "constant":
+            return cut._pad_constant(grow, value)
+        for axis, (before, after) in enumerate(grow):
+            if before or after:
+                cut = _pad_like(cut, axis, before, after, mode)
+        return cut
+
+    def _pad_constant(self, pads: list[tuple[int, int]], value: ConstType) -> Self:
+        padded = self._zero_pad(pads)
+        if padded is self or (isinstance(value, (int, float)) and value == 0 and not _is_minus_zero(value)):
+            return padded
+        dtype = self._operands(value, False, "pad")[0].dtype
+        mask = self._true_like()._zero_pad(pads)
+        return mask.where(padded.cast(dtype), self.const(value, dtype))
+
+    def _true_like(self) -> Self:
+        return self.const(True, dtypes.bool)._broadcast_to(self.shape)
+
+    def pad_to(self, shape: Any, *args: Any, value: ConstType = 0) -> Self:
+        """Elements put after the value along each axis, up to another shape; None keeps a size."""
+        given = as_shape((shape, *args))
+        if len(given) != self.ndim:
+            raise ShapeError(f"pad_to: {given} has another number of axes than {self.shape}")
+        pairs = [
+            (0, 0 if g is None else g - s) for g, s in zip(given, self.shape, strict=True)
+        ]
+        if any(isinstance(a, int) and a < 0 for _, a in pairs):
+            raise ShapeError(f"invalid pad: {self.shape} is larger than {given}")
+        return self._pad_constant(pairs, value)
+
+
+def _is_any(x: Any, values: tuple[Any, ...]) -> bool:
+    return x is None or (isinstance(x, int) and x in values)
+
+
+def _is_minus_zero(value: float) -> bool:
+    return math.copysign(1.0, value) < 0
+
+
+def _count(shape: Shape) -> Size:
+    total: Size = 1
+    for s in shape:
+        total = total * s
+    return total
+
+
+def _fill_size(old: Shape, new: Shape) -> Shape:
+    """The -1 in new replaced by what is left of the elements of old."""
+    missing = [i for i, s in enumerate(new) if isinstance(s, int) and s == -1]
+    if len(missing) > 1:
+        raise ShapeError(f"only one dimension can be inferred using -1, getting {new}")
+    rest = _count(tuple(s for i, s in enumerate(new) if i != missing[0]))
+    total = _count(old)
+    if isinstance(rest, int) and isinstance(total, int) and (rest <= 0 or total % rest):
+        raise ShapeError(
+            f"size mismatch, can't reshape {old} to {new}: {total} elements are no multiple of {rest}"
+        )
+    return tuple(total // rest if i == missing[0] else s for i, s in enumerate(new))
+
+
+def _same_types(parts: list[Any]) -> list[Any]:
+    """The parts in one element type."""
+    if all(p.dtype is parts[0].dtype for p in parts):
+        return parts
+    dtype = least_upper_dtype(*(p.dtype for p in parts))
+    if not all(dtypes.is_weak(p.dtype) for p in parts):
+        dtype = strong_dtype(dtype)
+    return [p.cast(dtype) for p in parts]
+
+
+def _same_but(a: Shape, b: Shape, axis: int) -> bool:
+    return all(same_size(x, y) for i, (x, y) in enumerate(zip(a, b, strict=True)) if i != axis)
+
+
+def _join(parts: list[Any], axis: int) -> Any:
+    """Parts along an axis: each padded with zeros to the whole, then added.
+
+    Booleans are joined by "or". Few parts are one kernel; many are joined in groups that are stored,
+    so that no kernel reads more than a few buffers.
+    """
+    while len(parts) > 1:
+        if len(parts) <= _JOIN_LIMIT:
+            return _join_few(parts, axis)
+        groups = [parts[i : i + _JOIN_LIMIT] for i in range(0, len(parts), _JOIN_LIMIT)]
+        parts = [_join_few(g, axis).contiguous() for g in groups]
+    return parts[0]
+
+
+# Each part is a buffer of the kernel; a CPU kernel takes 31.
+_JOIN_LIMIT = 16
+
+
+def _join_few(parts: list[Any], axis: int) -> Any:
+    total = sum(p.shape[axis] for p in parts)
+    begin, found = 0, None
+    for part in parts:
+        size = part.shape[axis]
+        pads = [(0, 0)] * part.ndim
+        pads[axis] = (begin, total - begin - size)
+        wide, begin = part._zero_pad(pads), begin + size
+        if found is None:
+            found, end = wide, begin
+            continue
+        # Selecting, not adding: 0 + NaN elsewhere stays out, and -0.0 stays itself.
+        found = _first_part(found, end, axis).where(found, wide)
+        end = begin
+    return found
+
+
+def _first_part(like: Any, end: int, axis: int) -> Any:
+    """True before end along an axis, of a shape that broadcasts."""
+    total = like.shape[axis]
+    shape = tuple(total if i == axis else 1 for i in range(like.ndim))
+    true = like.const(True, dtypes.bool)._broadcast_to((end,))
+    return true._zero_pad([(0, total - end)]).reshape(shape)
+
+
+def _window_axis(x: Any, axis: int, kernel: int, stride: int, dilation: int, out: int) -> Any:
+    """One axis of size n replaced by (out, kernel): [i, k] is element i * stride + k * dilation."""
+    shape, n = x.shape, x.shape[axis]
+    lead, tail = shape[:axis], shape[axis + 1 :]
+
+    def box(*sizes: int) -> tuple[Any, ...]:
+        return (*(None for _ in lead), *((0, s) for s in sizes), *(None for _ in tail))
+
+    if kernel == 1:
+        x = x.shrink(box((out - 1) * stride + 1))
+        return _every(x, axis, stride, out).reshape((*lead, out, 1, *tail))
+    if kernel <= stride and dilation == 1:
+        # Windows that do not overlap are a reshape.
+        need = out * stride
+        x = x.shrink(box(min(n, need)))
+        x = x._zero_pad([(0, 0)] * axis + [(0, max(need - n, 0))] + [(0, 0)] * len(tail))
+        x = x.reshape((*lead, out, stride, *tail))
+        return x.shrink((*(None for _ in lead), None, (0, kernel), *(None for _ in tail)))
+    # Rows of n + dilation in a run of copies of n: row k starts k * dilation later.
+    copies = -(-kernel * (n + dilation) // n)
+    x = x.reshape((*lead, 1, n, *tail)).expand((*lead, copies, n, *tail))
+    x = x.reshape((*lead, copies * n, *tail)).shrink(box(kernel * (n + dilation)))
+    x = x.reshape((*lead, kernel, n + dilation, *tail)).shrink(box(kernel, (out - 1) * stride + 1))
+    x = _every(x, axis + 1, stride, out)
+    order = (*range(axis), axis + 1, axis, *range(axis + 2, x.ndim))
+    return x.permute(order)
+
+
+def _every(x: Any, axis: int, step: int, out: int) -> Any:
+    """Each step-th element of an axis of size (out - 1) * step + 1."""
+    if step == 1:
+        return x
+    pads = [(0, 0)] * x.ndim
+    pads[axis] = (0, step - 1)
+    shape = x.shape
+    x = x._zero_pad(pads).reshape((*shape[:axis], out, step, *shape[axis + 1 :]))
+    keep = tuple((0, 1) if i == axis + 1 else None for i in range(x.ndim))
+    return x.shrink(keep).reshape((*shape[:axis], out, *shape[axis + 1 :]))
+
+
+def _pad_pairs(shape: Shape, padding: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Any form of padding as one (before, after) pair for each axis."""
+    ndim = len(shape)
+    if all(p is None or isinstance(p, (tuple, list)) for p in padding):
+        pads = [(0, 0) if p is None else tuple(p) for p in padding]
+        if len(pads) != ndim or any(len(p) != 2 for p in pads):
+            raise ShapeError(
+                f"padding length is improper, {padding} for shape {shape}",
+                help="give one (before, after) pair for each axis",
+            )
+        return pads
+    if len(padding) % 2 or len(padding) > 2 * ndim or any(p is None for p in padding):
+        raise ShapeError(
+            f"padding length is improper, {padding} for shape {shape}",
+            help="give an even number of sizes, the last axis first",
+        )
+    flat = list(zip(padding[::2], padding[1::2], strict=True))
+    return [(0, 0)] * (ndim - len(flat)) + flat[::-1]
+
+
+def _pad_like(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
+    """One axis padded with its own elements: mirrored, repeated at the edge, or from the other end."""
+    size = x.shape[axis]
+    if mode == "reflect" and max(before, after) >= size:
+        raise ShapeError(
+            f"padding ({before}, {after}) should be less than the input size {size} for mode=reflect"
+        )
+    if mode == "circular" and max(before, after) > size:
+        raise ShapeError(f"padding ({before}, {after}) should not wrap twice around size {size}")
+    cut = x._shrink_axis
+    if mode == "reflect":
+        left, right = cut(axis, 1, before + 1).flip(axis), cut(axis, size - 1 - after, size - 1).flip(axis)
+    elif mode == "circular":
+        left, right = cut(axis, size - before, size), cut(axis, 0, after)
+    else:
+
+        def edge(begin: int, count: int) -> Any:
+            shape = tuple(count if i == axis else s for i, s in enumerate(x.shape))
+            return cut(axis, begin, begin + 1).expand(shape)
+
+        if size == 0:
+            raise ShapeError(f"pad: axis {axis} of {x.shape} has no edge to repeat")
+        left, right = edge(0, before), edge(size - 1, after)
+    parts = ([left] if before else []) + [x] + ([right] if after else [])
+    return parts[0].cat(*parts[1:], dim=axis)

@@ -1,0 +1,221 @@
+"""Distributions, from uniform random numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import DType, DTypeLike, dtypes, to_dtype
+from tinylab.errors import CreationError, DTypeError, OperandError, ShapeError
+from tinylab.helpers.context import TRAINING
+from tinylab.helpers.seq import prod
+from tinylab.mixin.base import as_shape
+from tinylab.mixin.conv import ConvMixin
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class RandomMixin(ConvMixin):
+    """Random values; the class gives `rand` and `_random_words`."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def rand(
+            cls, *shape: Any, device: Any = None, dtype: Any = None, contiguous: bool = True
+        ) -> Self:
+            """Uniform in [0, 1)."""
+            ...
+
+        @classmethod
+        def _random_words(cls, num: int, device: Any) -> Self:
+            """(num,) random uint32."""
+            ...
+
+    @classmethod
+    def random_bits(cls, key: Self, counter: Self, num: int) -> Self:
+        """(num,) random uint32, from a key and a first counter, both uint64.
+
+        Two words come from each counter: the low half, then the high one.
+
+        Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+        """
+        place = cls._iota(num, dtypes.uint64)
+        block = (counter.reshape(1) + place.rshift(1)).threefry(key.reshape(1)._broadcast_to((num,)))
+        return block.rshift(place.bitwise_and(1) * 32).cast(dtypes.uint32)
+
+    def _fraction(self, dtype: DType) -> Self:
+        """Random words as floats in [0, 1): as many bits as the type holds exactly."""
+        if dtype is dtypes.float64:
+            high, low = self.reshape((-1, 2)).split(1, 1)
+            wide = (high.cast(dtypes.uint64) << 21) ^ (low.cast(dtypes.uint64) >> 11)
+            return wide.reshape(-1).cast(dtype) * 2.0**-53
+        bits = dtypes.finfo(dtype)[1] + 1
+        small = dtype.itemsize < 4
+        found = self.rshift(32 - bits).cast(dtypes.float32) * 2.0**-bits
+        return found.cast(dtype) if small else found
+
+    def rand_like(self, **kwargs: Any) -> Self:
+        """`rand` in this value's shape, type and device."""
+        kwargs.setdefault("device", self.device)
+        kwargs.setdefault("dtype", self.dtype)
+        return self.rand(*self.shape, **kwargs)
+
+    def randn_like(self, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
+        """`randn` in this value's shape, type and device."""
+        kwargs.setdefault("device", self.device)
+        return self.randn(*self.shape, dtype=dtype if dtype is not None else self.dtype, **kwargs)
+
+    @classmethod
+    def randn(cls, *shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
+        """Normal with mean 0 and variance 1.
+
+        Source: Box, Muller, "A note on the generation of random normal deviates", 1958.
+        """
+        own = to_dtype(dtype if dtype is not None else dtypes.default_float)
+        wide = own if own.itemsize >= 4 else dtypes.float32
+        kwargs.pop("contiguous", None)
+        u = cls.rand(2, *as_shape(shape), dtype=wide, **kwargs)
+        radius = (u[0].neg() + 1).log().mul(-2).sqrt()
+        return (radius * u[1].mul(2 * math.pi).cos()).cast(own)
+
+    @classmethod
+    def randint(
+        cls, *shape: Any, low: int = 0, high: int = 10, dtype: Any = dtypes.int, **kwargs: Any
+    ) -> Self:
+        """Uniform whole numbers from low up to, not including, high.
+
+        Raises: OperandError for bounds that are no integers; DTypeError for a float type.
+        """
+        if not isinstance(low, int) or not isinstance(high, int):
+            raise OperandError(f"randint: {low=} and {high=} must be integers")
+        dtype = to_dtype(dtype)
+        if dtype.kind == "float":
+            raise DTypeError(f"randint needs an integer dtype, not {dtype}")
+        sizes = check_sizes(as_shape(shape))
+        words = cls._random_words(int(prod(sizes)), kwargs.get("device"))
+        # The high half of a 64-bit product: as good as even for ranges far below 2 ** 32.
+        scaled = (words.cast(dtypes.uint64) * (high - low)).rshift(32).cast(dtypes.int64) + low
+        return scaled.cast(dtype).reshape(sizes).contiguous()
+
+    @classmethod
+    def uniform(
+        cls,
+        *shape: Any,
+        low: float = 0.0,
+        high: float = 1.0,
+        dtype: DTypeLike | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Uniform in [low, high); integers with an integer type."""
+        own = to_dtype(dtype if dtype is not None else dtypes.default_float)
+        if own.kind != "float":
+            return cls.randint(*shape, low=int(low), high=int(high), dtype=own, **kwargs)
+        return cls.rand(*shape, dtype=own, **kwargs) * (high - low) + low
+
+    @classmethod
+    def normal(cls, *shape: Any, mean: float = 0.0, std: float = 1.0, **kwargs: Any) -> Self:
+        """Normal with this mean and standard deviation."""
+        return cls.randn(*shape, **kwargs) * std + mean
+
+    @classmethod
+    def scaled_uniform(cls, *shape: Any, **kwargs: Any) -> Self:
+        """Uniform in [-1, 1), divided by the square root of the number of elements."""
+        sizes = as_shape(shape)
+        bound = float(prod(sizes)) ** -0.5
+        return cls.uniform(*sizes, low=-1.0, high=1.0, **kwargs) * bound
+
+    @classmethod
+    def glorot_uniform(cls, *shape: Any, **kwargs: Any) -> Self:
+        """Uniform, scaled by fan-in and fan-out.
+
+        Source: Glorot, Bengio, "Understanding the difficulty of training deep networks", 2010.
+        """
+        sizes = as_shape(shape)
+        bound = math.sqrt(6 / (sizes[0] + int(prod(sizes[1:]))))
+        return cls.uniform(*sizes, low=-bound, high=bound, **kwargs)
+
+    @classmethod
+    def kaiming_uniform(cls, *shape: Any, a: float = 0.01, **kwargs: Any) -> Self:
+        """Uniform, scaled by fan-in for leaky ReLUs of slope a.
+
+        Source: He et al., "Delving Deep into Rectifiers", 2015.
+        """
+        sizes = as_shape(shape)
+        bound = math.sqrt(3.0) * _kaiming_std(sizes, a)
+        return cls.uniform(*sizes, low=-bound, high=bound, **kwargs)
+
+    @classmethod
+    def kaiming_normal(cls, *shape: Any, a: float = 0.01, **kwargs: Any) -> Self:
+        """Normal, scaled by fan-in for leaky ReLUs of slope a.
+
+        Source: He et al., "Delving Deep into Rectifiers", 2015.
+        """
+        sizes = as_shape(shape)
+        return cls.normal(*sizes, mean=0.0, std=_kaiming_std(sizes, a), **kwargs)
+
+    @classmethod
+    def randperm(
+        cls, n: int, device: Any = None, dtype: Any = dtypes.int, **kwargs: Any
+    ) -> Self:
+        """The numbers 0 to n - 1 in random order."""
+        # Sorting by 31 random bits; equal ones keep their order, which no one can tell for n << 2**15.
+        words = cls._random_words(n, device).rshift(1).cast(dtypes.int32)
+        sort: Any = words
+        return sort.argsort().cast(dtype)  # type: ignore[no-any-return]
+
+    def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Self:
+        """Places drawn with probabilities proportional to the elements of each row.
+
+        (N, C) -> (N, num_samples);  (C,) -> (num_samples,)
+
+        Raises: ShapeError for other shapes, or more samples without replacement than elements.
+        """
+        if not 1 <= self.ndim <= 2 or num_samples <= 0:
+            raise ShapeError(f"multinomial: shape {self.shape} must have 1 or 2 axes, {num_samples=} above 0")
+        weight = self if self.ndim == 2 else self.unsqueeze(0)
+        rows, classes = weight.shape
+        if not replacement and num_samples > classes:
+            raise ShapeError(f"multinomial: {num_samples=} of {classes} elements without replacement")
+        if replacement or num_samples == 1:
+            cdf = weight.cast(dtypes.float32).cumsum(1)
+            draw = self.rand(num_samples, rows, 1, device=self.device) * cdf[:, -1:]
+            below = (cdf.unsqueeze(0) <= draw).sum(2).minimum(classes - 1)
+            found = below.permute((1, 0)).cast(dtypes.default_int)
+        else:
+            # The largest of log(u) / w belong to a draw without replacement.
+            noise = (self.rand(rows, classes, device=self.device).neg() + 1).log()
+            keys: Any = weight.eq(0).where(-math.inf, noise / weight)
+            found = keys.topk(num_samples, 1)[1].cast(dtypes.default_int)
+        return found if self.ndim == 2 else found.squeeze(0)
+
+    def dropout(self, p: float = 0.5) -> Self:
+        """While TRAINING: elements set to 0 with probability p, the others scaled by 1 / (1 - p).
+
+        Raises: OperandError when p is no probability.
+        """
+        if not 0 <= p <= 1:
+            raise OperandError(f"dropout: {p=} is out of range [0, 1]")
+        if not TRAINING.value or p == 0:
+            return self
+        if p == 1:
+            return self.const_like(0)
+        keep = self.rand(*self.shape, device=self.device, dtype=dtypes.default_float, contiguous=False)
+        return (keep >= p).contiguous().where(self, 0) * (1 / (1 - p))
+
+
+def check_sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The sizes, if they are sizes.
+
+    Raises: CreationError for one that is negative or no integer.
+    """
+    if not all(not isinstance(s, (int, float)) or (isinstance(s, int) and s >= 0) for s in shape):
+        raise CreationError(f"invalid input shape={shape}", help="sizes are integers, 0 or more")
+    return shape
+
+
+def _kaiming_std(sizes: tuple[Any, ...], a: float) -> float:
+    return math.sqrt(2.0 / (1 + a**2)) / math.sqrt(int(prod(sizes[1:])))

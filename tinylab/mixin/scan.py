@@ -1,0 +1,156 @@
+"""Running sums, products and extremes along an axis.
+
+A scan in blocks: each element sees its block's elements up to itself, blocks are scanned by their
+totals. The work is n times the block's size, not n squared, in as few kernels as there are levels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import dtypes, strong_dtype, sum_acc_dtype
+from tinylab.mixin.base import same_size
+from tinylab.mixin.reduce import ReduceMixin
+from tinylab.opcodes import Ops
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+BLOCK = 32
+
+
+class ScanMixin(ReduceMixin):
+    """Prefix sums and their kin."""
+
+    __slots__ = ()
+
+    def cumsum(self, axis: int = 0) -> Self:
+        """Running sum along one axis.
+
+        (2, 3) [[1, 2, 3], [4, 5, 6]], axis=1  ->  (2, 3) [[1, 3, 6], [4, 9, 15]]
+
+        Raises: IndexingError if axis is not in [-ndim, ndim).
+        Source: Blelloch, "Prefix sums and their applications", 1990.
+        """
+        return _accumulated(self, Ops.ADD, axis)
+
+    def cumprod(self, axis: int) -> Self:
+        """Running product along one axis.
+
+        [1, 2, 3] -> [1, 2, 6]
+
+        Raises: IndexingError if axis is not in [-ndim, ndim).
+        """
+        return _accumulated(self, Ops.MUL, axis)
+
+    def cummax(self, axis: int = 0) -> tuple[Self, Self]:
+        """(running maximum along an axis, the last place where it was reached).
+
+        [3, 1, 4] -> [3, 3, 4], [0, 0, 2]
+
+        Raises: IndexingError if axis is not in [-ndim, ndim).
+        """
+        place = self._axis(axis)
+        if self.ndim == 0:
+            return self, self.const(0, dtypes.default_int)
+        values = _scan(self, Ops.MAX, place)
+        n = self.shape[place]
+        hit = self.eq(values) | self.isnan() if self.dtype.kind == "float" else self.eq(values)
+        shape = tuple(n if i == place else 1 for i in range(self.ndim))
+        at = self._iota(n, dtypes.default_int).reshape(shape)
+        return values, _scan(hit.where(at, 0), Ops.MAX, place)
+
+    def cummin(self, axis: int = 0) -> tuple[Self, Self]:
+        """(running minimum along an axis, the last place where it was reached)."""
+        values, places = self._mirrored().cummax(axis)
+        return values._mirrored(), places
+
+    def logcumsumexp(self, axis: int = 0) -> Self:
+        """log(cumsum(exp(self))) along an axis, without overflow.
+
+        Raises: IndexingError if axis is not in [-ndim, ndim).
+        """
+        place = self._axis(axis)
+        if self.ndim == 0:
+            return self._as_float()
+        return _scan_logs(self._as_float(), place)
+
+
+def _accumulated(x: Any, op: Ops, axis: int) -> Any:
+    place = x._axis(axis)
+    own = strong_dtype(x.dtype)
+    wide = x.cast(sum_acc_dtype(own))
+    found = wide if x.ndim == 0 else _scan(wide, op, place)
+    return found.cast(own) if own.kind == "float" else found
+
+
+def _neutral(op: Ops, dtype: Any) -> Any:
+    return {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtype.min}[op]
+
+
+def _scan(x: Any, op: Ops, axis: int) -> Any:
+    """The scan along one axis: inside blocks by windows, between blocks by recursion."""
+    n = x.shape[axis]
+    if same_size(n, 0) or x.numel() == 0:
+        return x
+    if n <= BLOCK:
+        return _scan_window(x, op, axis)
+    last = x.ndim - 1
+    order = (*(i for i in range(x.ndim) if i != axis), axis)
+    moved = x.permute(order)
+    rest = -n % BLOCK
+    neutral = _neutral(op, x.dtype)
+    padded = moved._pad_constant([(0, 0)] * last + [(0, rest)], neutral)
+    blocks = padded.reshape((*moved.shape[:-1], (n + rest) // BLOCK, BLOCK))
+    inner = _scan_window(blocks, op, last + 1).contiguous()
+    totals = inner._shrink_axis(last + 1, BLOCK - 1, BLOCK).reshape(blocks.shape[:-1])
+    before = _scan(totals._shrink_axis(last, 0, totals.shape[last] - 1), op, last).contiguous()
+    before = before._pad_constant([(0, 0)] * last + [(1, 0)], neutral).unsqueeze(last + 1)
+    found = before.alu(op, inner).reshape(padded.shape)._shrink_axis(last, 0, n)
+    back = [order.index(i) for i in range(x.ndim)]
+    return found.permute(tuple(back))
+
+
+def _scan_window(x: Any, op: Ops, axis: int) -> Any:
+    """Each element with all before it, as a reduction over windows of the axis."""
+    n = x.shape[axis]
+    last = x.ndim - 1
+    order = (*(i for i in range(x.ndim) if i != axis), axis)
+    pads = [(0, 0)] * last + [(n - 1, 0)]
+    windows = x.permute(order)._pad_constant(pads, _neutral(op, x.dtype))._windows((n,), (1,), (1,))
+    found = windows._rop(op, (last + 1,))
+    return found.permute(tuple(order.index(i) for i in range(x.ndim)))
+
+
+def _scan_logs(x: Any, axis: int) -> Any:
+    """Every window's logsumexp; the running maximum keeps the exponentials small."""
+    if x.shape[axis] > BLOCK:
+        return _scan_pairs(x, axis)
+    top = _scan(x, Ops.MAX, axis).detach()
+    return _log_windows(x, top.isfinite().where(top, 0), axis)
+
+
+def _log_windows(x: Any, top: Any, axis: int) -> Any:
+    n, last = x.shape[axis], x.ndim - 1
+    order = (*(i for i in range(x.ndim) if i != axis), axis)
+    back = tuple(order.index(i) for i in range(x.ndim))
+    padded = x.permute(order)._pad_constant([(0, 0)] * last + [(n - 1, 0)], -math.inf)
+    shift = top.permute(order)
+    powers = (padded._windows((n,), (1,), (1,)) - shift.unsqueeze(last + 1)).exp()
+    return (powers._rop(Ops.ADD, (last + 1,)).log() + shift).permute(back)
+
+
+def _scan_pairs(x: Any, axis: int) -> Any:
+    """A scan by doubling distances, for folds that are no reduction.
+
+    Source: Hillis, Steele, "Data parallel algorithms", 1986.
+    """
+    n, distance = x.shape[axis], 1
+    while distance < n:
+        pads = [(0, 0)] * x.ndim
+        pads[axis] = (distance, 0)
+        shifted = x._shrink_axis(axis, 0, n - distance)._pad_constant(pads, -math.inf)
+        x = x.logaddexp(shifted).contiguous()
+        distance *= 2
+    return x

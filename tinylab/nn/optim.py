@@ -1,0 +1,342 @@
+"""Optimizers: steps that move parameters against their gradients, written as assigns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tinylab.dtype import dtypes
+from tinylab.errors import OptimizerError
+from tinylab.helpers.context import FUSE_OPTIM, TRAINING
+from tinylab.helpers.seq import dedup
+from tinylab.tensor import Tensor, realize_all
+
+
+class Optimizer:
+    """What all optimizers share: parameters, a rate, and the step that realizes both.
+
+    params: float tensors; they are marked by `is_param_`. lr: the rate, kept in a tensor.
+
+    Raises: OptimizerError for no parameters or a negative rate.
+    """
+
+    def __init__(
+        self, params: list[Tensor], lr: float, device: Any = None, fused: Any = FUSE_OPTIM
+    ) -> None:
+        if isinstance(lr, (int, float)) and not lr >= 0:
+            raise OptimizerError(f"Invalid learning rate: {lr}", help="give 0 or more")
+        # What a layer keeps but does not learn (running statistics) is marked as no parameter.
+        self.params: list[Tensor] = [p for p in dedup(params) if p.is_param is not False]
+        if not self.params:
+            raise OptimizerError("optimizer must have at least one param")
+        for p in self.params:
+            if p.dtype.kind != "float":
+                raise OptimizerError(f"a parameter of {p.dtype} has no gradient", help="use floats")
+            p.is_param_()
+        self.device = device or self.params[0].device
+        self.buffers: list[Tensor] = []
+        self.fused = bool(fused)
+        self.lr = Tensor([float(lr)], device=self.device, dtype=_rate_dtype(self.params))
+
+    def _state(self) -> list[Tensor]:
+        """Zeros for each parameter."""
+        return [
+            Tensor.zeros(*p.shape, dtype=_state_dtype(p), device=p.device) for p in self.params
+        ]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for p in self.params:
+            p.grad = None
+
+    def step(self) -> None:
+        """Move all parameters, and compute the result.
+
+        Raises: OptimizerError while TRAINING is 0.
+        """
+        realize_all(self.schedule_step())
+
+    def schedule_step(self) -> list[Tensor]:
+        """Move all parameters; what must be computed for it.
+
+        Raises: OptimizerError while TRAINING is 0, or for a parameter without a gradient.
+        """
+        if not TRAINING.value:
+            raise OptimizerError(
+                f"TRAINING={TRAINING.value}, TRAINING must be enabled to use the optimizer.",
+                help="wrap the step: with Context(TRAINING=1): ...",
+            )
+        missing = [i for i, p in enumerate(self.params) if p.grad is None]
+        if missing:
+            raise OptimizerError(
+                f"parameter {missing[0]} of {len(self.params)} has no gradient, "
+                f"shape {self.params[missing[0]].shape}",
+                help="call .backward() first, and leave out what the loss does not use",
+            )
+        grads = [p.grad for p in self.params if p.grad is not None]
+        updates, extra = self._step(self.params, grads)
+        for p, update in zip(self.params, updates, strict=True):
+            p.assign(self._moved(p, update))
+        return [*extra, *self.params, *self.buffers]
+
+    def _moved(self, p: Tensor, update: Tensor) -> Tensor:
+        """The parameter after its update, rounded once."""
+        wide = p.detach().cast(_state_dtype(p))
+        return (wide - update.cast(wide.dtype)).cast(p.dtype)
+
+    def _step(
+        self, params: list[Tensor], grads: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """(what to take from each parameter, tensors to compute besides)."""
+        raise NotImplementedError(f"{type(self).__name__}._step")
+
+
+def _rate_dtype(params: Sequence[Tensor]) -> Any:
+    return dtypes.float64 if params[0].dtype is dtypes.float64 else dtypes.float32
+
+
+def _state_dtype(p: Tensor) -> Any:
+    """Small floats keep their state in float32."""
+    return p.dtype if p.dtype.itemsize >= 4 else dtypes.float32
+
+
+class OptimizerGroup(Optimizer):
+    """Several optimizers that step together."""
+
+    def __init__(self, *optimizers: Optimizer) -> None:
+        self.optimizers = optimizers
+        self.params = [p for o in optimizers for p in o.params]
+        self.buffers = [b for o in optimizers for b in o.buffers]
+
+    def __getitem__(self, i: int) -> Optimizer:
+        return self.optimizers[i]
+
+    def zero_grad(self) -> None:
+        """Forget the gradients."""
+        for o in self.optimizers:
+            o.zero_grad()
+
+    def schedule_step(self) -> list[Tensor]:
+        """Move the parameters of all; what must be computed for it."""
+        return [x for o in self.optimizers for x in o.schedule_step()]
+
+
+class LARS(Optimizer):
+    """Momentum with a rate for each layer; the common ground of SGD and Muon.
+
+    tcoef=0 leaves the rate the same for all. classic: momentum is kept without the rate.
+    ns_steps: make the update orthogonal by so many steps (Muon).
+
+    Source: You, Gitman, Ginsburg, "Large Batch Training of Convolutional Networks", 2017.
+    """
+
+    def __init__(
+        self,
+        params: list[Tensor],
+        lr: float = 0.001,
+        momentum: float = 0.9,
+        weight_decay: float = 1e-4,
+        ns_steps: int = 0,
+        ns_coefficients: Any = None,
+        nesterov: bool = False,
+        classic: bool = True,
+        pre_wd: bool = True,
+        tcoef: float = 0.001,
+        device: Any = None,
+        fused: Any = FUSE_OPTIM,
+    ) -> None:
+        super().__init__(params, lr, device, fused)
+        self.momentum, self.wd, self.nesterov, self.classic = momentum, weight_decay, nesterov, classic
+        self.ns_steps, self.ns_coefficients = ns_steps, ns_coefficients
+        self.pre_wd, self.tcoef = pre_wd, tcoef
+        self.b = self._state() if momentum else []
+        self.buffers = list(self.b)
+
+    def _step(
+        self, params: list[Tensor], grads: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        updates = [self._update(i, p, g) for i, (p, g) in enumerate(zip(params, grads, strict=True))]
+        return updates, []
+
+    def _update(self, i: int, p: Tensor, grad: Tensor) -> Tensor:
+        wide = _state_dtype(p)
+        t, g = p.detach().cast(wide), grad.cast(wide)
+        rate = self.lr.to(p.device).cast(wide)
+        trust = self._trust(t, g)
+        if self.pre_wd and self.wd:
+            g = g + t * self.wd
+        # Not classic: the momentum carries the rate; classic: the rate comes last.
+        if not self.classic:
+            g = g * trust * rate if trust is not None else g * rate
+        if self.momentum:
+            self.b[i].assign(self.b[i] * self.momentum + g)
+            g = g + self.b[i] * self.momentum if self.nesterov else self.b[i]
+        if self.ns_steps:
+            shape = g.shape
+            flat = g.reshape(shape[0], -1).newton_schulz(self.ns_steps, self.ns_coefficients)
+            g = flat.reshape(shape)
+        if not self.pre_wd and self.wd:
+            g = g + t * self.wd
+        if self.classic:
+            g = g * trust * rate if trust is not None else g * rate
+        return g
+
+    def _trust(self, t: Tensor, g: Tensor) -> Tensor | None:
+        """How far this layer may go: its size over its gradient's."""
+        if not self.tcoef:
+            return None
+        size, slope = t.square().sum().sqrt(), g.square().sum().sqrt()
+        ratio = size * self.tcoef / (slope + size * self.wd)
+        return (size > 0).where((slope > 0).where(ratio, 1.0), 1.0)
+
+
+def SGD(  # noqa: N802
+    params: list[Tensor],
+    lr: float = 0.001,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    nesterov: bool = False,
+    classic: bool = False,
+    device: Any = None,
+    fused: Any = FUSE_OPTIM,
+) -> LARS:
+    """Stochastic gradient descent with momentum and weight decay.
+
+    classic: momentum is kept without the rate, as in PyTorch; otherwise with it.
+    """
+    return LARS(
+        params,
+        lr,
+        momentum,
+        weight_decay,
+        0,
+        None,
+        nesterov,
+        classic=classic,
+        pre_wd=True,
+        tcoef=0.0,
+        device=device,
+        fused=fused,
+    )
+
+
+def Muon(  # noqa: N802
+    params: list[Tensor],
+    lr: float = 0.001,
+    momentum: float = 0.95,
+    weight_decay: float = 0.1,
+    ns_steps: int = 5,
+    ns_coefficients: tuple[float, ...] = (3.4445, -4.775, 2.0315),
+    nesterov: bool = True,
+    device: Any = None,
+    fused: Any = FUSE_OPTIM,
+) -> LARS:
+    """Momentum whose update is made orthogonal; for parameters with two or more axes.
+
+    Raises: OptimizerError when fused.
+    Source: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024.
+    """
+    if fused:
+        raise OptimizerError("FUSE_OPTIM is not allowed for Muon", help="pass fused=False")
+    return LARS(
+        params,
+        lr,
+        momentum,
+        weight_decay,
+        ns_steps,
+        ns_coefficients,
+        nesterov,
+        classic=True,
+        pre_wd=False,
+        tcoef=0.0,
+        device=device,
+        fused=fused,
+    )
+
+
+class LAMB(Optimizer):
+    """Adam with a rate for each layer; the common ground of Adam and AdamW.
+
+    adam=True leaves the rate the same for all.
+
+    Source: You et al., "Large Batch Optimization for Deep Learning", 2019.
+    """
+
+    def __init__(
+        self,
+        params: list[Tensor],
+        lr: float = 0.001,
+        b1: float = 0.9,
+        b2: float = 0.999,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        adam: bool = False,
+        device: Any = None,
+        fused: Any = FUSE_OPTIM,
+    ) -> None:
+        super().__init__(params, lr, device, fused)
+        self.b1, self.b2, self.eps, self.wd, self.adam = b1, b2, eps, weight_decay, adam
+        # Powers of b1 and b2, so that each step has the same graph.
+        dtype = _rate_dtype(self.params)
+        self.b1_t = Tensor.ones(1, dtype=dtype, device=self.device)
+        self.b2_t = Tensor.ones(1, dtype=dtype, device=self.device)
+        self.m, self.v = self._state(), self._state()
+        self.buffers = [self.b1_t, self.b2_t, *self.m, *self.v]
+
+    def _step(
+        self, params: list[Tensor], grads: list[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        self.b1_t.assign(self.b1_t * self.b1)
+        self.b2_t.assign(self.b2_t * self.b2)
+        updates = [self._update(i, p, g) for i, (p, g) in enumerate(zip(params, grads, strict=True))]
+        return updates, []
+
+    def _update(self, i: int, p: Tensor, grad: Tensor) -> Tensor:
+        m, v, wide = self.m[i], self.v[i], _state_dtype(p)
+        g = grad.cast(wide)
+        m.assign(m * self.b1 + g * (1 - self.b1))
+        v.assign(v * self.b2 + g.square() * (1 - self.b2))
+        place = p.device
+        mean = m / (1 - self.b1_t.to(place).cast(wide))
+        scale = (v / (1 - self.b2_t.to(place).cast(wide))).sqrt() + self.eps
+        t = p.detach().cast(wide)
+        up = mean / scale + t * self.wd if self.wd else mean / scale
+        rate = self.lr.to(place).cast(wide)
+        if self.adam:
+            return up * rate
+        size, length = t.square().sum().sqrt(), up.square().sum().sqrt()
+        trust = (size > 0).where((length > 0).where(size / length, 1.0), 1.0)
+        return up * trust * rate
+
+
+def AdamW(  # noqa: N802
+    params: list[Tensor],
+    lr: float = 0.001,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+    device: Any = None,
+    fused: Any = FUSE_OPTIM,
+) -> LAMB:
+    """Adam with weight decay apart from the gradient.
+
+    Source: Loshchilov, Hutter, "Decoupled Weight Decay Regularization", 2017.
+    """
+    return LAMB(params, lr, b1, b2, eps, weight_decay, adam=True, device=device, fused=fused)
+
+
+def Adam(  # noqa: N802
+    params: list[Tensor],
+    lr: float = 0.001,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    device: Any = None,
+    fused: Any = FUSE_OPTIM,
+) -> LAMB:
+    """Steps of about equal size whatever the gradient's, from its running mean and variance.
+
+    Source: Kingma, Ba, "Adam: A Method for Stochastic Optimization", 2014.
+    """
+    return LAMB(params, lr, b1, b2, eps, 0.0, adam=True, device=device, fused=fused)

@@ -1,0 +1,198 @@
+"""What a Tensor is: a node of the graph, and the primitives that the language is written against."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from tinylab.device import Device, canonicalize_device
+from tinylab.dtype import AddrSpace, ConstType, DType, DTypeLike, Invalid, dtypes, to_dtype
+from tinylab.errors import DTypeError
+from tinylab.mixin import OpMixin
+from tinylab.mixin.base import Shape, Size
+from tinylab.opcodes import AxisType, GroupOp, Ops
+from tinylab.uop.args import ReduceArg, StageArg, is_unit
+from tinylab.uop.build import BuildMethods
+from tinylab.uop.evaluate import convert
+from tinylab.uop.intern import make
+from tinylab.uop.ops import UOp, shape_to_shape_arg
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Live:
+    """The tensors that someone holds, by identity and weakly."""
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, tensor: Any) -> None:
+        """Hold a tensor in mind."""
+        key = id(tensor)
+        if key not in self._refs:
+            refs = self._refs
+            refs[key] = weakref.ref(tensor, lambda _: refs.pop(key, None))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (t for ref in list(self._refs.values()) if (t := ref()) is not None)
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def __contains__(self, tensor: object) -> bool:
+        return id(tensor) in self._refs
+
+
+live = Live()
+
+# The axis id of the loop in an iota; it never meets another loop.
+_IOTA_AXIS = -7
+
+
+class TensorCore(OpMixin):
+    """A node of the graph with the primitives of the language."""
+
+    __slots__ = ("__weakref__", "_view_of", "grad", "is_param", "uop")
+
+    uop: UOp
+    grad: Any
+    is_param: bool | None
+    _view_of: weakref.ref[Any] | None
+
+    @classmethod
+    def _from_uop(cls, uop: UOp) -> Self:
+        """A tensor for a node, not yet known to anyone."""
+        self = object.__new__(cls)
+        self.uop, self.grad, self.is_param, self._view_of = uop, None, None, None
+        return self
+
+    # *** what it is
+
+    @property
+    def dtype(self) -> DType:  # type: ignore[override]
+        """The element type."""
+        return self.uop.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        return self.uop.shape
+
+    @property
+    def device(self) -> str | tuple[str, ...]:
+        """Where the value is, or will be worked out."""
+        return self.uop.device or Device.DEFAULT
+
+    # *** primitives
+
+    @classmethod
+    def const(cls, b: ConstType, dtype: DType | None = None) -> Self:
+        """A number of shape (); weak where no dtype is given."""
+        if dtype is not None and b is not Invalid:
+            b = convert(b, dtype)
+        return cls._from_uop(UOp.const(b, dtype))
+
+    @classmethod
+    def _iota(cls, size: Size, dtype: DType) -> Self:
+        """(size,) 0, 1, 2, …: a value stored over its own loop, which no one stores."""
+        if isinstance(size, int) and size <= 1:
+            return cls.const(0, dtype)._broadcast_to((max(size, 0),))
+        loop = UOp.range(size, _IOTA_AXIS, AxisType.WEAK)
+        place = loop.cast(dtype) if dtype is not dtypes.weakint else loop
+        return cls._from_uop(place.stage(loop, arg=StageArg(None, AddrSpace.GLOBAL, True, "iota")))
+
+    def alu(self, op: Ops, *src: Self) -> Self:
+        """An elementwise operation on this and other tensors of one type."""
+        return self._from_uop(self.uop.alu(op, *(s.uop for s in src)))
+
+    def cast(self, dtype: DTypeLike) -> Self:
+        """The values in another element type: floats round, integers wrap, floats saturate to integers.
+
+        Raises: UnknownDTypeError for a name that no type has.
+        """
+        wanted = to_dtype(dtype)
+        if self.uop.dtype is wanted:
+            return self
+        if self.uop.op is Ops.CONST:
+            return self.const(self.uop.arg, wanted)
+        return self._from_uop(self.uop.cast(wanted))
+
+    def bitcast(self, dtype: DTypeLike) -> Self:
+        """The bits read as another element type; the last axis takes up a change of size.
+
+        Raises: DTypeError when the last axis is no multiple.
+        """
+        wanted = to_dtype(dtype)
+        if wanted is self.dtype:
+            return self
+        old, new = self.dtype.itemsize, wanted.itemsize
+        if old != new and (not self.shape or self.shape[-1] * old % new):
+            raise DTypeError(
+                f"unsupported size in bitcast of {self.shape} {self.dtype} to {wanted}",
+                help="the bytes of the last axis must be a multiple of the new size",
+            )
+        return self._from_uop(self.uop.bitcast(wanted))
+
+    def detach(self) -> Self:
+        """The same value, where gradients stop."""
+        return self._from_uop(self.uop.f(Ops.DETACH))
+
+    def contiguous(self, **kwargs: Any) -> Self:
+        """The same value, stored in one piece; what is stored so already is itself."""
+        if self.uop.op is Ops.CONTIGUOUS or self.uop.has_buffer_identity(after_ok=True):
+            return self
+        if dtypes.is_weak(self.dtype):
+            return self
+        return self._from_uop(self.uop.f(Ops.CONTIGUOUS))
+
+    def contiguous_backward(self) -> Self:
+        """The same value, whose gradient is stored in one piece."""
+        return self._from_uop(self.uop.f(Ops.CONTIGUOUS_BACKWARD))
+
+    def _mop(self, op: Ops, arg: tuple[Any, ...]) -> Self:
+        return self._from_uop(_MOVES[op](self.uop, arg))
+
+    def _rop(self, op: Ops, axes: tuple[int, ...]) -> Self:
+        """A reduction: the axes move to the front and vanish; sizes of 1 are only dropped."""
+        shape = self.shape
+        real = [a for a in sorted(axes) if not is_unit(shape[a])]
+        small = [a for a in axes if a not in real]
+        kept = [a for a in range(self.ndim) if a not in axes]
+        x = self.uop._permute((*real, *small, *kept))
+        if small:
+            x = _reshape(x, tuple(shape[a] for a in (*real, *kept)))
+        if real:
+            x = make(Ops.REDUCE, x.dtype, (x,), ReduceArg(op, len(real)))
+        return self._from_uop(x)
+
+
+def _reshape(x: UOp, shape: Shape) -> UOp:
+    """A RESHAPE of its own: the node below stays in the graph, as a tensor may be that node."""
+    return make(Ops.RESHAPE, x.dtype, (x, shape_to_shape_arg(shape)))
+
+
+def _pad(x: UOp, pads: tuple[tuple[Size, Size], ...]) -> UOp:
+    sizes = tuple(b + s + a for s, (b, a) in zip(x.shape, pads, strict=True))
+    return x._pad(tuple(b for b, _ in pads), sizes)
+
+
+def _shrink(x: UOp, box: tuple[tuple[Size, Size], ...]) -> UOp:
+    return x._shrink(tuple(lo for lo, _ in box), tuple(hi - lo for lo, hi in box))
+
+
+_MOVES: dict[Ops, Any] = {
+    Ops.RESHAPE: _reshape,
+    Ops.PERMUTE: BuildMethods._permute,
+    Ops.EXPAND: BuildMethods._expand_front,
+    Ops.FLIP: BuildMethods._flip,
+    Ops.PAD: _pad,
+    Ops.SHRINK: _shrink,
+}
+assert set(_MOVES) == GroupOp.Movement, "a movement without its constructor"
+
+
+def canonical(device: Any) -> Any:
+    """A device's one spelling; None is the default one."""
+    return canonicalize_device(device)

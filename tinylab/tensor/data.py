@@ -1,0 +1,178 @@
+"""Data into buffers and out of them: numbers, lists, bytes, numpy arrays."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinylab.device import Buffer
+from tinylab.dtype import (
+    DType,
+    as_const,
+    dtypes,
+    from_storage_scalar,
+    storage_fmt_for_dtype,
+    to_storage_scalar,
+)
+from tinylab.errors import CreationError
+from tinylab.helpers.seq import fully_flatten
+from tinylab.uop.ops import UOp
+
+if TYPE_CHECKING:
+    import numpy
+
+
+def buffer_uop(data: Any, dtype: DType, shape: Sequence[int], device: str) -> UOp:
+    """A BUFFER that holds these bytes, in a shape."""
+    count = math.prod(shape)
+    if count == 0:
+        return UOp.const(0, dtype)._expand_front(tuple(shape))
+    return UOp.from_buffer(Buffer(device, count, dtype, initial_value=data))._reshape(tuple(shape))
+
+
+def empty_uop(shape: Sequence[Any], dtype: DType, device: Any) -> UOp:
+    """A BUFFER of its own, with no memory yet, in a shape."""
+    count = math.prod(shape)
+    if count == 0:
+        return UOp.const(0, dtype)._expand_front(tuple(shape))
+    return UOp.new_buffer(device, count, dtype)._reshape(tuple(shape))
+
+
+# *** in
+
+
+def shape_of_list(data: Any) -> tuple[int, ...]:
+    """The sizes of nested lists.
+
+    [[1, 2], [3, 4]] -> (2, 2)
+
+    Raises: CreationError when lists of one level have different lengths.
+    """
+    if not isinstance(data, (list, tuple)):
+        return tuple(data.shape) if _is_array(data) else ()
+    inner = [shape_of_list(x) for x in data]
+    if any(s != inner[0] for s in inner):
+        raise CreationError(
+            f"inhomogeneous shape from {data if len(data) < 8 else type(data).__name__}: "
+            f"its items have the shapes {sorted(set(inner))[:4]}",
+            help="make the inner lists equally long",
+        )
+    return (len(data), *(inner[0] if inner else ()))
+
+
+def _is_array(x: object) -> bool:
+    return type(x).__module__.split(".")[0] == "numpy" and hasattr(x, "shape")
+
+
+def dtype_of_list(flat: Sequence[Any]) -> DType:
+    """bool, default int or default float, by the elements; wide integers are int64.
+
+    Raises: CreationError for an element that is no number.
+    """
+    kinds = {type(x) for x in flat}
+    if not kinds:
+        return dtypes.default_float
+    for kind in kinds:
+        if not issubclass(kind, (bool, int, float)):
+            bad = next(x for x in flat if type(x) is kind)
+            raise CreationError(
+                f"Could not infer dtype of {bad!r} with type {kind.__name__}",
+                help="give numbers, bools or nested lists of them",
+            )
+    if any(issubclass(k, float) for k in kinds):
+        return dtypes.default_float
+    if kinds <= {bool}:
+        return dtypes.bool
+    default = dtypes.default_int
+    return default if default.min <= min(flat) and max(flat) <= default.max else dtypes.int64
+
+
+def pack(flat: Sequence[Any], dtype: DType) -> bytes:
+    """Numbers as the bytes of a type: floats round, integers wrap."""
+    fmt = f"<{len(flat)}{storage_fmt_for_dtype(dtype)}"
+    if dtype.fmt is not None:
+        try:
+            return struct.pack(fmt, *flat)
+        except (struct.error, OverflowError, TypeError):
+            pass  # out of range, or floats for integers: element by element
+    return struct.pack(fmt, *(to_storage_scalar(as_const(x, dtype), dtype) for x in flat))
+
+
+def list_uop(data: Any, dtype: DType | None, device: str) -> UOp:
+    """Nested lists as a stored value."""
+    shape = shape_of_list(data)
+    flat = [x.item() if _is_array(x) else x for x in fully_flatten(data)]
+    own = dtype_of_list(flat) if dtype is None else dtype
+    return buffer_uop(pack(flat, own), own, shape, device)
+
+
+def numpy_dtype(dtype: DType) -> Any:
+    """numpy's name of a type; None where it has none."""
+    import numpy as np
+
+    return None if dtype.fmt is None else np.dtype(dtype.fmt)
+
+
+def dtype_of_numpy(array: numpy.ndarray[Any, Any]) -> DType:
+    """The type of a numpy array.
+
+    Raises: CreationError for types without a counterpart (complex, strings, objects).
+    """
+    for dtype in dtypes.all:
+        if dtype.fmt is not None and array.dtype == numpy_dtype(dtype):
+            return dtype
+    raise CreationError(
+        f"can't create Tensor from a numpy array of {array.dtype}",
+        help="convert it with .astype(...) first",
+    )
+
+
+def numpy_uop(array: numpy.ndarray[Any, Any], dtype: DType | None, device: str) -> UOp:
+    """A copy of a numpy array, whatever its strides; cast when a type is given."""
+    import numpy as np
+
+    if array.dtype.byteorder not in ("=", "|", "<"):
+        array = array.astype(array.dtype.newbyteorder("="))
+    own = dtype_of_numpy(array)
+    whole = np.ascontiguousarray(array)
+    data = memoryview(whole.reshape(-1).view(np.uint8)) if whole.size else b""
+    found = buffer_uop(data, own, array.shape, device)
+    return found if dtype is None else found.cast(dtype)
+
+
+# *** out
+
+
+def unpack(view: memoryview, dtype: DType) -> list[Any]:
+    """Bytes as Python numbers."""
+    fmt = storage_fmt_for_dtype(dtype)
+    values = view.cast("B").cast(fmt).tolist() if fmt != "e" else _halves(view)
+    if dtype.fmt is None:
+        return [from_storage_scalar(v, dtype) for v in values]
+    return values  # type: ignore[no-any-return]
+
+
+def _halves(view: memoryview) -> list[float]:
+    return list(struct.unpack(f"<{view.nbytes // 2}e", view.tobytes()))
+
+
+def nested(flat: list[Any], shape: Sequence[int]) -> Any:
+    """Numbers as nested lists of a shape; one number for shape ()."""
+    if not shape:
+        return flat[0]
+    for size in reversed(shape[1:]):
+        count = len(flat) // size if size else math.prod(shape[:-1])
+        flat = [flat[i * size : (i + 1) * size] for i in range(count)]
+    return flat
+
+
+def to_numpy(view: memoryview, dtype: DType, shape: Sequence[int]) -> Any:
+    """Bytes as a numpy array of their own; types that numpy lacks become float32."""
+    import numpy as np
+
+    known = numpy_dtype(dtype)
+    if known is None:
+        return np.array(unpack(view, dtype), dtype=np.float32).reshape(shape)
+    return np.frombuffer(view, dtype=known).reshape(shape)

@@ -1,0 +1,135 @@
+"""Who made a node: each method called by the user marks its nodes and, while recorded, its line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from tinylab.helpers.context import TRACEMETA
+from tinylab.helpers.measure import Metadata
+from tinylab.opcodes import Ops
+from tinylab.tensor.core import TensorCore, live
+from tinylab.trace import provenance
+from tinylab.trace.record import active
+from tinylab.uop.ops import UOp
+
+
+class _Inside(threading.local):
+    """Whether this thread is inside a tensor method already: only the outermost one is noted."""
+
+    busy = False
+
+
+_inside = _Inside()
+_LEAVES = frozenset({Ops.BUFFER, Ops.PARAM, Ops.CONST})
+
+
+@functools.cache
+def _metadata(name: str, backward: bool) -> tuple[Metadata, ...]:
+    return (Metadata(name, backward),)
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[TensorCore]:
+    """The tensors among values, and in lists and tuples among them."""
+    for value in values:
+        if isinstance(value, TensorCore):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value)
+
+
+def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool = False) -> None:
+    """Mark the nodes between results and what was there before as made by a method."""
+    records = active()
+    if not (records or TRACEMETA.value):
+        return
+    metadata = _metadata(name, backward)
+    frames = provenance.user_frames() if records else ()
+    stack, seen = list(roots), set(known)
+    while stack:
+        node = stack.pop()
+        if node in seen or node.op in _LEAVES:
+            continue
+        seen.add(node)
+        if node.metadata is None:
+            node.metadata = metadata
+        elif not records:
+            continue  # made before, with all that is below
+        for record in records:
+            record.note(node, frames, name)
+        stack.extend(node.src)
+
+
+def publish(result: Any, name: str, args: Iterable[Any]) -> Any:
+    """Take a method's result as something the user holds from now on."""
+    found = list(tensors_in((result,)))
+    if found:
+        given = list(tensors_in(args))
+        if len(given) == 1 and len(found) == 1 and found[0].uop is given[0].uop:
+            live.add(found[0])
+            return result
+        note_nodes([t.uop for t in found], name, {t.uop for t in given})
+        for t in found:
+            live.add(t)
+    return result
+
+
+def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that marks what it makes, unless another method called it."""
+
+    @functools.wraps(function)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if _inside.busy:
+            return function(*args, **kwargs)
+        _inside.busy = True
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            _inside.busy = False
+        return publish(result, name, (*args, *kwargs.values()))
+
+    return method
+
+
+# Views that a write goes through to the tensor they were taken of.
+VIEWS = frozenset(
+    "reshape view permute transpose shrink shrink_to flip squeeze unsqueeze flatten unflatten "
+    "__getitem__ split chunk diagonal expand".split()
+)
+
+
+def viewing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method whose results are views of its tensor, and know it."""
+
+    @functools.wraps(function)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = function(self, *args, **kwargs)
+        for t in tensors_in((result,)):
+            if t is not self:
+                owner = None if self._view_of is None else self._view_of()
+                t._view_of = weakref.ref(self if owner is None else owner)
+        return result
+
+    return method
+
+
+_OWN = frozenset({"sequential"})
+
+
+def note_methods(cls: type) -> None:
+    """Wrap every public method of a class, wherever it is inherited from."""
+    for name in dir(cls):
+        if (name.startswith("_") and name != "__getitem__") or name in _OWN:
+            continue
+        raw = inspect.getattr_static(cls, name)
+        if isinstance(raw, classmethod):
+            setattr(cls, name, classmethod(noted(name, raw.__func__)))
+        elif isinstance(raw, staticmethod) or not callable(raw):
+            if name == "T" and isinstance(raw, property) and raw.fget is not None:
+                setattr(cls, name, property(noted(name, viewing(raw.fget))))
+        elif not getattr(raw, "_plain", False):
+            setattr(cls, name, noted(name, viewing(raw) if name in VIEWS else raw))

@@ -1,0 +1,112 @@
+"""Uniform random numbers: threefry2x32 of a key and a counter that lives on the device.
+
+Each draw takes the next counters. The counter is a buffer that moves on when values are computed,
+so that the graph of a step is the same the next time; draws in between are told apart by offsets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tinylab.dtype import DTypeLike, dtypes, to_dtype
+from tinylab.errors import DTypeError
+from tinylab.helpers.seq import prod
+from tinylab.mixin.base import as_shape
+from tinylab.mixin.random import check_sizes
+from tinylab.tensor.core import canonical
+from tinylab.tensor.creation import TensorCreation
+from tinylab.tensor.data import buffer_uop, pack
+from tinylab.uop.ops import UOp
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Stream:
+    """The random numbers of one device: a key, a counter buffer, and how many were drawn since."""
+
+    def __init__(self, seed: int, device: str) -> None:
+        digest = hashlib.sha256(f"{seed} {device}".encode()).digest()
+        self.key = _one_word(int.from_bytes(digest[:8], "little"), device)
+        self.counter = _one_word(0, device)
+        self.drawn = 0
+
+    def take(self, blocks: int) -> UOp:
+        """The first of so many counters."""
+        first = self.counter if not self.drawn else self.counter + self.drawn
+        self.drawn += blocks
+        return first
+
+    def moved_on(self) -> UOp:
+        """The counter behind all draws, as a write to its buffer."""
+        buffer = self.counter
+        self.counter = buffer.after(buffer.store(buffer + self.drawn))
+        self.drawn = 0
+        return self.counter
+
+
+def _one_word(value: int, device: str) -> UOp:
+    return buffer_uop(pack([value], dtypes.uint64), dtypes.uint64, (1,), device)
+
+
+class TensorRandom(TensorCreation):
+    """Random tensors, reproducible by `manual_seed`."""
+
+    __slots__ = ()
+
+    _seed: ClassVar[int] = int(time.time() * 1000) & 0xFFFFFFFF
+    _streams: ClassVar[dict[str, Stream]] = {}
+
+    @staticmethod
+    def manual_seed(seed: int = 0) -> None:
+        """Start all random numbers from a seed: the same calls give the same numbers."""
+        TensorRandom._seed = seed
+        TensorRandom._streams.clear()
+
+    @classmethod
+    def _random_words(cls, num: int, device: Any) -> Self:
+        """(num,) random uint32 on a device."""
+        place = canonical(device)
+        streams = TensorRandom._streams
+        if place not in streams:
+            streams[place] = Stream(TensorRandom._seed, place)
+        stream = streams[place]
+        first = cls._from_uop(stream.take((num + 1) // 2))
+        if num == 0:
+            return cls.const(0, dtypes.uint32)._broadcast_to((0,))
+        return cls.random_bits(cls._from_uop(stream.key), first, num)
+
+    @classmethod
+    def rand(
+        cls,
+        *shape: Any,
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+        contiguous: bool = True,
+    ) -> Self:
+        """Uniform in [0, 1); contiguous=False works the numbers out again at each use.
+
+        Raises: DTypeError for a type that is no concrete float; CreationError for a negative size.
+        """
+        own = to_dtype(dtype) if dtype is not None else dtypes.default_float
+        if own.kind != "float" or dtypes.is_weak(own):
+            raise DTypeError(
+                f"rand only supports concrete float dtypes, got {own}", help="use randint for integers"
+            )
+        sizes = check_sizes(as_shape(shape))
+        count = int(prod(sizes))
+        words = cls._random_words(count * (2 if own is dtypes.float64 else 1), device)
+        found = words._fraction(own).reshape(sizes)
+        return found.contiguous() if contiguous else found
+
+
+def counters_of(roots: Iterable[UOp]) -> list[tuple[Stream, UOp]]:
+    """The counters that values about to be computed depend on, moved on behind their draws."""
+    waiting = [s for s in TensorRandom._streams.values() if s.drawn]
+    if not waiting:
+        return []
+    below = UOp.sink(*roots).toposort(enter_calls=False)
+    return [(s, s.moved_on()) for s in waiting if s.counter in below]

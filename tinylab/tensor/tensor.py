@@ -1,0 +1,511 @@
+"""Tensor: data in and out, values on demand, writes in place, gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import (
+    DType,
+    DTypeLike,
+    PyConst,
+    dtypes,
+    storage_fmt_for_dtype,
+    strong_dtype,
+    to_dtype,
+)
+from tinylab.engine.realize import memory_of, realize_uops, to_store
+from tinylab.errors import (
+    AssignError,
+    ContractError,
+    CreationError,
+    DeviceError,
+    GradientError,
+    OperandError,
+    ScalarGradientError,
+    ShapeError,
+)
+from tinylab.gradient import compute_gradient
+from tinylab.helpers.context import TRAINING, Context
+from tinylab.opcodes import Ops
+from tinylab.tensor import data as host
+from tinylab.tensor.core import canonical, live
+from tinylab.tensor.noting import note_methods, note_nodes
+from tinylab.tensor.random import TensorRandom, counters_of
+from tinylab.tensor.writing import assign, operand, setitem, stored_copy
+from tinylab.uop.ops import UOp
+
+if TYPE_CHECKING:
+    import numpy
+
+
+class _TensorType(type):
+    """Gives the class itself the older switch `Tensor.training`."""
+
+    @property
+    def training(cls) -> bool:
+        _deprecated("Tensor.training", "Context(TRAINING=1)")
+        return bool(TRAINING.value)
+
+    @training.setter
+    def training(cls, value: bool) -> None:
+        _deprecated("Tensor.training", "Context(TRAINING=1)")
+        TRAINING.value = int(value)
+
+
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=3)
+
+
+class Tensor(TensorRandom, metaclass=_TensorType):
+    """An array of one element type, worked out when its values are asked for.
+
+    Tensor([[1, 2], [3, 4]]) + 1 is a graph; .tolist(), .numpy(), .item() or .realize() compute it.
+
+    data: a number, nested lists, bytes, a numpy array (copied), a UOp, or None (empty).
+
+    Raises: CreationError for data that no tensor can be made from.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        data: Any = None,
+        device: Any = None,
+        dtype: DTypeLike | None = None,
+        requires_grad: bool | None = None,
+    ) -> None:
+        self.grad: Tensor | None = None
+        self._view_of = None
+        self.is_param = None
+        if requires_grad is not None:
+            _deprecated("requires_grad", "is_param_()")
+            self.is_param = bool(requires_grad)
+        self.uop = _data_uop(data, canonical(device), None if dtype is None else to_dtype(dtype))
+        live.add(self)
+
+    # *** for people
+
+    def __repr__(self) -> str:
+        if self._is_stored() and not isinstance(self.shape, UOp) and self.numel() <= 1000:
+            return f"Tensor({_shown(self)}, dtype={self.dtype}, device={self.device!r})"
+        return f"<Tensor {self.shape} {self.dtype} on {self.device}>"
+
+    def __bool__(self) -> bool:
+        raise OperandError(
+            "__bool__ on Tensor is not defined", help="ask .item(), .any() or .all()"
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise OperandError("len() of a 0-d tensor")
+        return int(self.shape[0])
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, x: object) -> Tensor:  # type: ignore[override]
+        return self.eq(x)  # type: ignore[arg-type]
+
+    def __ne__(self, x: object) -> Tensor:  # type: ignore[override]
+        return self.ne(x)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterable[Tensor]:  # type: ignore[misc]
+        if not self.shape:
+            raise OperandError("iteration over a 0-d tensor")
+        return (self[i] for i in range(len(self)))
+
+    def ufix(self, x: Any) -> Tensor:
+        """x as an operand: numbers become constants, expressions of sizes integers.
+
+        Raises: OperandError for anything else.
+        """
+        if isinstance(x, UOp):
+            return Tensor._from_uop(x).cast(self.dtype if self.dtype.kind != "bool" else dtypes.default_int)
+        return super().ufix(x)
+
+    # *** values
+
+    def realize(self, *lst: Tensor, do_update_stats: bool = True) -> Tensor:
+        """Compute this and other tensors, and return this one.
+
+        Raises: what the stages raise: ScheduleError, CompileError, DeviceError.
+        """
+        realize_all([self, *lst])
+        return self
+
+    def _is_stored(self) -> bool:
+        return self.uop.is_realized and to_store(self.uop) is None
+
+    def _stored(self) -> Tensor:
+        """The values in one piece of memory, in a type that has storage."""
+        found = self.cast(strong_dtype(self.dtype)).contiguous()
+        realize_all([found])
+        if not found.uop.has_buffer_identity():
+            found = Tensor._from_uop(found.uop.f(Ops.CONTIGUOUS))
+            realize_all([found])
+        return found
+
+    def _bytes(self) -> memoryview:
+        if not all(isinstance(s, int) for s in self.shape):
+            raise ContractError(f"no data if shape is symbolic, {self.shape}")
+        if self.numel() == 0:
+            return memoryview(b"")
+        if isinstance(self.device, tuple):
+            raise DeviceError(f"a tensor on {self.device} has no single memory", help="use .to(...) first")
+        return memory_of(self._stored().uop.buf_uop).as_memoryview()
+
+    def data(self) -> memoryview:
+        """A copy of the values as a memoryview of this shape."""
+        dtype = strong_dtype(self.dtype)
+        view, fmt = self._bytes(), storage_fmt_for_dtype(dtype)
+        if not self.shape or self.numel() == 0:
+            return view.cast("B").cast(fmt if fmt != "e" else "H")
+        return view.cast("B").cast(fmt, self.shape) if fmt != "e" else _half_view(view, self.shape)
+
+    def item(self) -> PyConst:
+        """The only value as a Python number.
+
+        Raises: ContractError unless there is exactly one.
+        """
+        if self.numel() != 1:
+            raise ContractError(
+                f"must have one element for item, but shape {self.shape} has {self.numel()}",
+                help="use .tolist() for more",
+            )
+        return host.unpack(self._bytes(), strong_dtype(self.dtype))[0]  # type: ignore[no-any-return]
+
+    def tolist(self) -> Any:
+        """The values as nested lists; one number for shape ()."""
+        view = self._bytes()
+        return host.nested(host.unpack(view, strong_dtype(self.dtype)), self.shape)
+
+    def numpy(self) -> numpy.ndarray[Any, Any]:
+        """The values as a numpy array of their own; types that numpy lacks become float32."""
+        view = self._bytes()
+        return host.to_numpy(view, strong_dtype(self.dtype), self.shape)  # type: ignore[no-any-return]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    # *** devices and copies
+
+    def to(self, device: Any) -> Tensor:
+        """This tensor on another device; itself if it is there already."""
+        place = canonical(device)
+        if place == self.device:
+            return self
+        if self.uop.device is None:
+            return self._moved(Tensor._from_uop(stored_copy(self.cast(strong_dtype(self.dtype)).uop, place)))
+        return self._moved(Tensor._from_uop(self.uop.copy_to_device(place)))
+
+    def _moved(self, found: Tensor) -> Tensor:
+        found.is_param = self.is_param
+        if self.grad is not None:
+            found.grad = self.grad.to(found.device)
+        return found
+
+    def to_(self, device: Any) -> Tensor:
+        """Move this tensor to another device."""
+        found = self.to(device)
+        self.uop, self.grad, self._view_of = found.uop, found.grad, None
+        return self
+
+    def clone(self, device: Any = None) -> Tensor:
+        """A copy in storage of its own."""
+        place = self.device if device is None else canonical(device)
+        source = self.cast(strong_dtype(self.dtype)).to(place)
+        return Tensor._from_uop(stored_copy(source.uop, place))
+
+    # *** writing
+
+    def assign(self, x: Any) -> Tensor:
+        """Write values in place; what was built from this tensor before keeps the old ones.
+
+        Raises: AssignError for another type or device; ShapeError when the shape does not fit.
+        """
+        assign(self, operand(self, x, "assign"))
+        return self
+
+    def replace(self, x: Tensor) -> Tensor:
+        """Become another tensor of the same shape.
+
+        Raises: ContractError for another shape.
+        """
+        if x.shape != self.shape:
+            raise ContractError(f"replace shape mismatch {self.shape} != {x.shape}")
+        self.uop, self._view_of = x.uop, None
+        return self
+
+    def __setitem__(self, indices: Any, v: Any) -> None:
+        setitem(self, indices, v)
+        live.add(self)
+
+    def __delitem__(self, indices: Any) -> None:
+        raise OperandError("Tensor does not support deleting items")
+
+    def _index_tensor(self, items: Any) -> Tensor:
+        found = Tensor(items, device=self.device)
+        return found.cast(dtypes.default_int) if found.shape == (0,) else found
+
+    def _mask_index(self, mask: Tensor) -> list[Tensor]:
+        """The places of a mask's true elements, one tensor for each axis."""
+        table = mask.nonzero()
+        return [table[:, i] for i in range(mask.ndim)]
+
+    def _known_count(self, mask: Tensor) -> int:
+        return int(mask.cast(dtypes.int32).sum().item())
+
+    # *** gradients
+
+    def is_param_(self, is_param: bool = True) -> Tensor:
+        """Say whether `backward` gives this tensor a gradient even where others have none."""
+        self.is_param = is_param
+        return self
+
+    def gradient(self, *targets: Tensor, gradient: Tensor | None = None) -> list[Tensor]:
+        """The derivatives of this value with respect to other tensors.
+
+        (x * x).sum().gradient(x) -> [2 * x]
+
+        Raises: ScalarGradientError without `gradient` unless there is one value; GradientError for
+        an integer, or a target that this value does not depend on.
+        """
+        found = self._gradients([t.uop for t in targets], gradient)
+        for t in targets:
+            if t.dtype.kind != "float":
+                raise GradientError(f"only float Tensors have gradient, not {t.dtype}")
+            if t.uop not in found:
+                raise GradientError(
+                    f"the value of shape {self.shape} does not depend on the target of shape {t.shape}"
+                )
+        return [Tensor._from_uop(found[t.uop]) for t in targets]
+
+    def _gradients(self, targets: Sequence[UOp], gradient: Tensor | None) -> dict[UOp, UOp]:
+        if self.dtype.kind != "float":
+            raise GradientError(f"only float Tensors have gradient, not {self.dtype}")
+        if gradient is None:
+            if self.shape != ():
+                raise ScalarGradientError(
+                    f"backward must be called on a scalar tensor, not on shape {self.shape}",
+                    help="reduce it with .sum() or .mean(), or pass gradient=",
+                )
+            first = UOp.const(1.0, self.dtype)
+        else:
+            if gradient.shape != self.shape:
+                raise ShapeError(f"gradient shape must match: {gradient.shape} for {self.shape}")
+            first = gradient.cast(self.dtype).uop
+        known = set(self.uop.toposort())
+        found = compute_gradient(self.uop, first, targets)
+        note_nodes(found.values(), "backward", known, backward=True)
+        return found
+
+    def backward(self, gradient: Tensor | None = None) -> Tensor:
+        """Give every leaf tensor below its gradient in `.grad`, added to what is there.
+
+        Leaves are the tensors marked by `is_param_` (an optimizer marks its own); where none is
+        marked, all float tensors with storage of their own.
+
+        Raises: ScalarGradientError without `gradient` unless there is one value.
+        """
+        below = self.uop.toposort(enter_calls=False)
+        found = [t for t in live if t.uop in below and t.dtype.kind == "float" and t is not self]
+        marked = [t for t in found if t.is_param]
+        leaves = marked or [t for t in found if t.uop.has_buffer_identity(after_ok=True)]
+        grads = self._gradients([t.uop for t in leaves], gradient)
+        for t in leaves:
+            uop = grads.get(t.uop)
+            if uop is None:
+                continue
+            grad = Tensor._from_uop(uop)
+            t.grad = grad if t.grad is None else t.grad + grad
+            live.add(t.grad)
+        return self
+
+    # *** in-place operators
+
+    def __iadd__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.add(x)))
+
+    def __isub__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.sub(x)))
+
+    def __imul__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.mul(x)))
+
+    def __itruediv__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.div(x)))
+
+    def __ifloordiv__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self // x))
+
+    def __ipow__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.pow(x)))
+
+    def __iand__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.bitwise_and(x)))
+
+    def __ior__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.bitwise_or(x)))
+
+    def __ixor__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.bitwise_xor(x)))
+
+    def __ilshift__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.lshift(x)))
+
+    def __irshift__(self, x: Any) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.rshift(x)))
+
+    def __imatmul__(self, x: Tensor) -> Tensor:  # type: ignore[misc]
+        return self.assign(self._fitting(self.matmul(x)))
+
+    def _fitting(self, result: Tensor) -> Tensor:
+        """The result of an operation in place, in this tensor's type."""
+        if result.dtype is not self.dtype and not dtypes.is_weak(self.dtype):
+            if result.dtype.kind == "float" and self.dtype.kind != "float":
+                raise AssignError(
+                    f"assign dtype mismatch {self.dtype} != {result.dtype}: a float result does not "
+                    "fit an integer tensor in place",
+                    help="write x = x op y instead",
+                )
+            return result.cast(self.dtype)
+        return result
+
+    # *** short names of types
+
+    def bool(self) -> Tensor:
+        """Cast to bool."""
+        return self.cast(dtypes.bool)
+
+    def short(self) -> Tensor:
+        """Cast to int16."""
+        return self.cast(dtypes.int16)
+
+    def int(self) -> Tensor:
+        """Cast to int32."""
+        return self.cast(dtypes.int32)
+
+    def long(self) -> Tensor:
+        """Cast to int64."""
+        return self.cast(dtypes.int64)
+
+    def half(self) -> Tensor:
+        """Cast to float16."""
+        return self.cast(dtypes.float16)
+
+    def bfloat16(self) -> Tensor:
+        """Cast to bfloat16."""
+        return self.cast(dtypes.bfloat16)
+
+    def float(self) -> Tensor:
+        """Cast to float32."""
+        return self.cast(dtypes.float32)
+
+    def double(self) -> Tensor:
+        """Cast to float64."""
+        return self.cast(dtypes.float64)
+
+    # *** older spellings
+
+    @staticmethod
+    def train(mode: Any = True) -> Context:
+        """Training switched on inside a with block (older spelling of Context(TRAINING=1))."""
+        _deprecated("Tensor.train()", "Context(TRAINING=1)")
+        return Context(TRAINING=int(mode))
+
+    @staticmethod
+    def test(mode: Any = True) -> Context:
+        """Training switched off inside a with block (older spelling of Context(TRAINING=0))."""
+        _deprecated("Tensor.test()", "Context(TRAINING=0)")
+        return Context(TRAINING=int(not mode))
+
+    @property
+    def requires_grad(self) -> Any:
+        """Whether the tensor was marked by `is_param_` (older spelling)."""
+        _deprecated("requires_grad", "is_param")
+        return self.is_param
+
+    @requires_grad.setter
+    def requires_grad(self, value: Any) -> None:
+        _deprecated("requires_grad", "is_param_()")
+        self.is_param = value is True
+
+
+def _half_view(view: memoryview, shape: Sequence[int]) -> memoryview:
+    import numpy as np
+
+    return memoryview(np.frombuffer(view, dtype=np.float16).reshape(shape))
+
+
+def _shown(t: Tensor) -> str:
+    """The values as numpy prints them, on the lines that follow where there are several."""
+    import numpy as np
+
+    text = np.array2string(t.numpy(), separator=", ", precision=4, suppress_small=False)
+    return text if "\n" not in text else text.replace("\n", "\n       ")
+
+
+def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
+    """The node for what a Tensor is made from."""
+    if isinstance(data, UOp):
+        return data if dtype is None else data.cast(dtype)
+    if isinstance(data, (bool, int, float)):
+        if dtype is None:
+            return UOp.const(data)
+        return host.buffer_uop(host.pack([data], dtype), dtype, (), device)
+    if data is None:
+        return host.empty_uop((0,), dtype or dtypes.default_float, device)
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        raw = bytes(data)
+        return host.buffer_uop(raw, dtype or dtypes.uint8, (len(raw) // (dtype or dtypes.uint8).itemsize,), device)
+    if isinstance(data, (list, tuple)):
+        if any(isinstance(x, Tensor) for x in data):
+            return _stacked(data, dtype).uop
+        return host.list_uop(data, dtype, device)
+    if hasattr(data, "__array__"):
+        import numpy as np
+
+        return host.numpy_uop(np.asarray(data), dtype, device)
+    raise CreationError(
+        f"can't create Tensor from {data!r} with type {type(data).__name__}",
+        help="give a number, nested lists, bytes, a numpy array or a UOp",
+    )
+
+
+def _stacked(data: Sequence[Any], dtype: DType | None) -> Tensor:
+    parts = [x if isinstance(x, Tensor) else Tensor(x) for x in data]
+    found = parts[0].stack(*parts[1:])
+    return found if dtype is None else found.cast(dtype)
+
+
+def realize_all(tensors: Sequence[Tensor]) -> None:
+    """Compute tensors; everything held that contains what was computed looks at memory from now on."""
+    wanted = [t for t in tensors if to_store(t.uop) is not None and not dtypes.is_weak(t.dtype)]
+    if not wanted:
+        return
+    roots = [t.uop for t in wanted]
+    streams = counters_of(roots)
+    device = next((u.device for u in roots if isinstance(u.device, str)), None)
+    becomes = realize_uops(
+        [*roots, *(counter for _, counter in streams)], lambda: [t.uop for t in live], device
+    )
+    for stream, counter in streams:
+        stream.counter = becomes.get(counter, counter)
+    _look_at_memory([*wanted, *(t for t in live)], becomes)
+
+
+def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
+    pending = {id(t): t for t in tensors if to_store(t.uop) is not None}
+    if not pending or not becomes:
+        return
+    holders = list(pending.values())
+    new = UOp.sink(*(t.uop for t in holders)).substitute(becomes, walk=True)
+    for t, uop in zip(holders, new.src, strict=True):
+        t.uop = uop
+
+
+note_methods(Tensor)

@@ -1,0 +1,194 @@
+"""Writing in place: assign, x[…] = v, and the storage below views.
+
+A write is a node: AFTER(target, STORE(view of target, value)). The tensor that is written to, and
+the tensors it is a view of, become that node; what was built before keeps the old value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tinylab.dtype import dtypes
+from tinylab.errors import AssignError
+from tinylab.gradient import placed
+from tinylab.mixin.indexing import flat_places, parse_index, slice_view, take, tensor_axes
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.tensor.data import empty_uop
+from tinylab.uop.ops import UOp
+
+if TYPE_CHECKING:
+    from tinylab.tensor.tensor import Tensor
+
+# Movements through which a value can be stored: each element of the view has a place of its own.
+_STORABLE = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.DETACH})
+
+
+def stored_copy(uop: UOp, device: Any) -> UOp:
+    """A buffer of its own that the value is written to, in the value's shape."""
+    target = empty_uop(uop.shape, uop.dtype, device)
+    if target.base.op is not Ops.BUFFER:
+        return target
+    flat = target.base
+    return flat.after(target.store(uop))._reshape(uop.shape)
+
+
+def operand(target: Tensor, x: Any, what: str) -> Any:
+    """The value of a write as a tensor of the target's type and shape.
+
+    Raises: AssignError when its type or device is another; ShapeError when it does not fit.
+    """
+    cls = type(target)
+    value = x if isinstance(x, cls) else cls(x, device=target.device, dtype=target.dtype)
+    if dtypes.is_weak(value.dtype):
+        value = value.cast(target.dtype)
+    if value.dtype is not target.dtype:
+        raise AssignError(
+            f"{what} dtype mismatch {target.dtype} != {value.dtype}",
+            help=f"cast the value first: .cast({target.dtype})",
+        )
+    if value.uop.device is not None and value.device != target.device:
+        raise AssignError(
+            f"{what} device mismatch {target.device} != {value.device}",
+            help=f"move the value first: .to({target.device!r})",
+        )
+    while value.ndim > target.ndim and value.shape[0] == 1:
+        value = value.reshape(value.shape[1:])
+    return value._broadcast_to(target.shape)
+
+
+def chain_below(view: UOp) -> tuple[list[UOp], UOp]:
+    """(the movements, outermost first, and what lies below them)."""
+    chain = []
+    while view.op in GroupOp.Movement or view.op is Ops.DETACH:
+        chain.append(view)
+        view = view.src[0]
+    return chain, view
+
+
+def _rebuilt(chain: list[UOp], base: UOp) -> UOp:
+    for step in reversed(chain):
+        base = step.replace(src=(base, *step.src[1:]))
+    return base
+
+
+def _buffer_below(uop: UOp) -> UOp | None:
+    """The BUFFER that a view looks at, through the writes to it; None for an expression."""
+    found = chain_below(uop)[1]
+    while found.op is Ops.AFTER:
+        found = found.src[0]
+    return found if found.op is Ops.BUFFER else None
+
+
+def _owner(t: Tensor) -> Tensor:
+    """The tensor that this one is a view of, if someone still holds it; else itself."""
+    owner: Tensor | None = None if t._view_of is None else t._view_of()
+    if owner is None:
+        return t
+    buffer = _buffer_below(t.uop)
+    if buffer is not None and buffer is _buffer_below(owner.uop):
+        return owner
+    return owner if _steps_to(t.uop, owner.uop) is not None else t
+
+
+def _steps_to(view: UOp, base: UOp) -> list[UOp] | None:
+    """The movements between a value and a view of it; None if it is no view of it."""
+    chain = []
+    while view is not base:
+        if view.op not in GroupOp.Movement:
+            return None
+        chain.append(view)
+        view = view.src[0]
+    return chain
+
+
+def ensure_stored(t: Tensor) -> None:
+    """Give a tensor that is only an expression storage of its own, and its owner first.
+
+    Raises: AssignError for a weak type.
+    """
+    if dtypes.is_weak(t.dtype):
+        raise AssignError(
+            f"cannot setitem into a weak tensor of {t.dtype}", help="give it a dtype first"
+        )
+    owner = _owner(t)
+    if _buffer_below(owner.uop) is None and owner.numel():
+        steps = _steps_to(t.uop, owner.uop) or []
+        owner.uop = stored_copy(owner.uop, owner.device)
+        if t is not owner:
+            t.uop = _rebuilt(steps, owner.uop)
+    elif _buffer_below(t.uop) is None and t.numel():
+        t.uop = stored_copy(t.uop, t.device)
+
+
+def assign(t: Tensor, value: Tensor) -> None:
+    """Write a value of the right shape and type into a tensor, and into what it is a view of."""
+    if value.uop is t.uop or t.numel() == 0:
+        return
+    if _buffer_below(t.uop) is None and _owner(t) is t:
+        # A value that was never stored is replaced, in storage of its own.
+        t.uop = stored_copy(value.uop, t.device)
+        return
+    ensure_stored(t)
+    write(t, t.uop, value.uop)
+
+
+def write(t: Tensor, view: UOp, value: UOp) -> None:
+    """Write a value to a view of a tensor's storage; the tensor and its owner see it.
+
+    Raises: AssignError where several elements of the view are one element of the storage.
+    """
+    owner = _owner(t)
+    chain, _ = chain_below(view)
+    own_chains = [(alias, chain_below(alias.uop)[0]) for alias in {id(x): x for x in (t, owner)}.values()]
+    state = chain_below(owner.uop)[1]
+    if any(step.op is Ops.EXPAND for step in chain):
+        raise AssignError(
+            f"cannot write into an expanded view of shape {view.shape}", help="make it contiguous first"
+        )
+    if all(step.op in _STORABLE for step in chain):
+        new = state.after(_rebuilt(chain, state).store(value))
+    else:
+        # Through padding there is no plain view: the whole is written, changed where the view looks.
+        mask = placed(chain, UOp.const(True, dtypes.bool)._expand_front(value.shape))
+        new = state.after(state.store(mask.alu(Ops.WHERE, placed(chain, value), state)))
+    for alias, steps in own_chains:
+        alias.uop = _rebuilt(steps, new)
+
+
+def setitem(t: Tensor, indices: Any, v: Any) -> None:
+    """t[indices] = v."""
+    plan = parse_index(t, indices)
+    ensure_stored(t)
+    view = slice_view(t, plan)
+    if math.prod(view.shape) == 0:
+        return
+    if any(p.kind == "tensor" for p in plan):
+        new = _with_elements(view, plan, v)
+    else:
+        new = operand(view, v, "setitem")
+    write(t, view.uop, new.uop)
+
+
+def _with_elements(view: Any, plan: Any, v: Any) -> Any:
+    """The region of a write by tensors with the new elements in it; of several the last stays."""
+    first, axes = tensor_axes(plan)
+    tensors = [p.tensor for p in plan if p.kind == "tensor"]
+    rest = [i for i in range(view.ndim) if i not in axes]
+    others = tuple(view.shape[i] for i in rest)
+    flat, shape, total = flat_places(tensors, [view.shape[a] for a in axes])
+    target = view.const(0, view.dtype)._broadcast_to((*others[:first], *shape, *others[first:]))
+    value = operand(target, v, "setitem")
+    lead = range(first, first + len(shape))
+    order = [*lead, *(i for i in range(target.ndim) if i not in lead)]
+    picked = math.prod(shape)
+    rows = value.permute(tuple(order)).reshape((picked, *others))
+    flat = flat._broadcast_to(shape).reshape(picked)
+    hit = flat.unsqueeze(0).eq(flat._iota(total, flat.dtype).unsqueeze(1))
+    last = hit.where(flat._iota(picked, dtypes.int32) + 1, 0).max(1)
+    chosen = take(rows, (last - 1).maximum(0), (total,), 0, rows.ndim - 1)
+    touched = last.ne(0).reshape((total, *(1 for _ in rest)))
+    before = view.permute((*axes, *rest))
+    found = touched.where(chosen, before.reshape((total, *before.shape[len(axes) :])))
+    back = [[*axes, *rest].index(i) for i in range(view.ndim)]
+    return found.reshape(before.shape).permute(tuple(back))
