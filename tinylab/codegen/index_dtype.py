@@ -97,7 +97,8 @@ class Concrete:
             wanted = self.index_type(u, *operands)
             return max([wanted, *sizes])
         dtype = promote(tuple(strong))
-        return self.index_type(*operands) if dtype is dtypes.bool else dtype
+        counted = dtype is dtypes.bool and any(s.dtype is dtypes.weakint for s in operands)
+        return self.index_type(*operands) if counted else dtype
 
 
 def _following(u: UOp, src: tuple[UOp, ...]) -> DType | None:

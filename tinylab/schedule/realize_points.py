@@ -49,6 +49,7 @@ class _Static(NamedTuple):
 
     cost: int
     has_reduce: bool
+    has_iota: bool
 
 
 def _is_storage(x: UOp) -> bool:
@@ -95,7 +96,7 @@ class RealizePoints:
 
     def _static(self, x: UOp) -> _Static:
         if _is_storage(x):
-            return _Static(0, False)
+            return _Static(0, False, x.op is Ops.STAGE)
         below = [
             found
             for s in x.src
@@ -107,7 +108,8 @@ class RealizePoints:
         cost = sum(b.cost for b in below)
         if x.op in GroupOp.Elementwise:
             cost += _WEIGHT.get(x.op, 1)
-        return _Static(cost, x.op is Ops.REDUCE or any(b.has_reduce for b in below))
+        has_reduce = x.op is Ops.REDUCE or any(b.has_reduce for b in below)
+        return _Static(cost, has_reduce, any(b.has_iota for b in below))
 
     # *** the walk
 
@@ -173,7 +175,7 @@ class RealizePoints:
 
     def _why_store(self, x: UOp, found: list[Access]) -> str | None:
         """The reason to store a value that is read in these ways; None to compute it there."""
-        cost, has_reduce = self.static[x]
+        cost, has_reduce, has_iota = self.static[x]
         if cost == 0 and not has_reduce:
             return None  # a cast or a movement of something stored
         if x.op is Ops.CAST and x.dtype.itemsize > x.src[0].dtype.itemsize:
@@ -181,6 +183,8 @@ class RealizePoints:
         ways = len({a.place for a in found})
         if ways > 1 and has_reduce:
             return f"its {ways} consumers index it differently, and it holds a reduction"
+        if has_iota and not has_reduce:
+            return None  # a comparison of positions: what picks by it becomes a load
         if ways > 1 and (cost > RECOMPUTE_LIMIT or ways > ACCESS_LIMIT):
             return f"its {ways} consumers index it differently: {cost} operations an element"
         for access in found:
