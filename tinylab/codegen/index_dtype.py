@@ -196,6 +196,8 @@ def _load(c: Concrete, u: UOp) -> UOp:
 def _stack(c: Concrete, u: UOp) -> UOp:
     if not u.src:
         return u
+    if all(s.dtype is u.dtype and not dtypes.is_weak(s.dtype) for s in u.src):
+        return _plain(c, u)
     dtype = c.common_type(u, u.src)
     return u.replace(src=tuple(c.as_type(s, dtype) for s in u.src), dtype=dtype)
 
