@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tinylab.dtype import DType, dtypes
+from tinylab.dtype import DType, dtypes, truncate
 from tinylab.errors import RenderError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.renderer.llvm_convert import cast_row
 from tinylab.renderer.llvm_types import SMALL_FLOATS, constant, scalar_type, splat, suffix, vector
-from tinylab.renderer.llvm_writer import Value, Writer
+from tinylab.renderer.llvm_writer import Value, Writer, named
 from tinylab.uop.ops import UOp
 
 # What LLVM code is written for; everything else is lowered before.
@@ -133,8 +133,6 @@ def _where(w: Writer, u: UOp, values: list[Value]) -> Value:
         condition = w.whole(g, dtypes.bool, 1 if narrow else lanes)
         a, b = (w.whole(r, u.dtype, lanes) for r in (x, y))
         names.append(w.let(f"select {bits} {condition}, {whole} {a}, {whole} {b}", name))
-    from tinylab.renderer.llvm_writer import named
-
     return named(names, u.dtype, u.shape)
 
 
@@ -163,7 +161,7 @@ def _small_float(r: Row, *operands: str) -> str:
     op, w = r.uop.op, r.w
     if op is Ops.NEG:
         return r.let(f"xor {r.type} {operands[0]}, {splat('i16', '-32768', r.lanes)}", last=True)
-    wide = [cast_row(w, x, r.dtype, dtypes.float32, r.lanes) for x in operands]
+    wide = [_widened(r, x, s) for x, s in zip(operands, r.uop.src, strict=True)]
     compare = op in GroupOp.Comparison
     inner = Row(w, r.uop, dtypes.float32, r.lanes, r.name if compare else None)
     if op is Ops.MULACC:
@@ -173,6 +171,13 @@ def _small_float(r: Row, *operands: str) -> str:
     else:
         found = _row(inner, *wide)
     return found if compare else cast_row(w, found, dtypes.float32, r.dtype, r.lanes, r.name)
+
+
+def _widened(r: Row, x: str, source: UOp) -> str:
+    """A half operand as float32; a constant needs no conversion."""
+    if source.op is Ops.CONST:
+        return splat("float", constant(truncate[r.dtype](source.arg), dtypes.float32), r.lanes)
+    return cast_row(r.w, x, r.dtype, dtypes.float32, r.lanes)
 
 
 def _rounded(r: Row, wide: str) -> str:
@@ -185,7 +190,7 @@ def _rounded(r: Row, wide: str) -> str:
 
 
 def _float_max(r: Row, x: str, y: str) -> str:
-    call = f"call {r.type} @llvm.maximum.{r.ending}({r.type} {x}, {r.type} {y})"
+    call = f"call nsz {r.type} @llvm.maximum.{r.ending}({r.type} {x}, {r.type} {y})"
     return r.let(call, last=True)
 
 
