@@ -13,7 +13,7 @@ from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.helpers.context import DEBUG, NO_MEMORY_PLANNER, NOOPT, SCACHE, SPEC
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import Callified, callify, create_schedule
-from tinylab.schedule.keep_old_values import storage_of
+from tinylab.schedule.keep_old_values import reads_of_states
 from tinylab.trace import events
 from tinylab.trace.record import wants
 from tinylab.uop.intern import make
@@ -54,20 +54,11 @@ def _writes_below(root: UOp) -> list[UOp]:
     ]
 
 
-def _pending_readers(writes: Sequence[UOp], live: Iterable[UOp], targets: set[UOp]) -> list[UOp]:
+def _pending_readers(writes: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> list[UOp]:
     """Values that somebody still holds and that read what a write is about to replace."""
-    replaced: dict[UOp, set[UOp]] = {}
-    for w in writes:
-        replaced.setdefault(storage_of(w.src[0]), set()).add(w)
-    found: dict[UOp, None] = {}
-    for u in live:
-        if u in targets or u in found:
-            continue
-        for state, after in replaced.items():
-            if state in u.toposort(lambda x, after=after: x not in after):  # type: ignore[misc]
-                found[u] = None
-                break
-    return list(found)
+    held = [u for u in dict.fromkeys(live) if u not in done]
+    reads = reads_of_states(UOp.sink(*held).toposort(enter_calls=False), writes)
+    return [u for u in held if reads.old[u]]
 
 
 def realize_uops(

@@ -6,7 +6,8 @@ order of kernels is right, so the old content is copied first.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.intern import make
@@ -26,12 +27,20 @@ def _writes(order: list[UOp]) -> list[UOp]:
     return [x for x in order if x.op is Ops.AFTER and any(s.op is Ops.STORE for s in x.src[1:])]
 
 
-def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
-    """States of buffers that are read together with what replaced them.
+class StateReads(NamedTuple):
+    """What a graph reads of buffers that are written to; bit n of a mask stands for write n.
 
-    Bit n of a mask stands for write n: of `late`, the node comes after it; of `old`, it reads what
-    the write replaces, and not by way of the write itself.
+    late: the node comes after the write. old: it reads what the write replaces, and not by way of
+    the write itself. replaced: the writes that replace a state of a buffer.
     """
+
+    late: dict[UOp, int]
+    old: dict[UOp, int]
+    replaced: dict[UOp, int]
+
+
+def reads_of_states(order: Iterable[UOp], writes: Sequence[UOp]) -> StateReads:
+    """The masks of every node of a graph, whose nodes are given sources first."""
     bit_of = {w: 1 << n for n, w in enumerate(writes)}
     replaced: dict[UOp, int] = {}
     for w in writes:
@@ -39,19 +48,29 @@ def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
         replaced[v] = replaced.get(v, 0) | bit_of[w]
     late: dict[UOp, int] = {}
     old: dict[UOp, int] = {}
-    clash = 0
     for x in order:
         here_late = here_old = 0
         for s in x.src:
             here_late |= late.get(s, 0)
             here_old |= old.get(s, 0)
-        if x.op not in (Ops.SINK, Ops.TUPLE):
-            clash |= here_late & here_old
-        if x in bit_of:
-            here_late |= bit_of[x]
-            here_old &= ~bit_of[x]
-        late[x] = here_late
-        old[x] = here_old | replaced.get(x, 0)
+        own = bit_of.get(x, 0)
+        late[x] = here_late | own
+        old[x] = here_old & ~own | replaced.get(x, 0)
+    return StateReads(late, old, replaced)
+
+
+def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
+    """States of buffers that are read together with what replaced them."""
+    late, old, replaced = reads_of_states(order, writes)
+    clash = 0
+    for x in order:
+        if x.op in (Ops.SINK, Ops.TUPLE):
+            continue
+        here_late = here_old = 0
+        for s in x.src:
+            here_late |= late.get(s, 0)
+            here_old |= old.get(s, 0)
+        clash |= here_late & here_old
     for n in _undecided([(old[w], late[w]) for w in writes], clash):
         clash |= 1 << n
     return {v for v, bits in replaced.items() if bits & clash}
