@@ -49,6 +49,18 @@ def gate_store(st: UOp, idx: UOp) -> UOp | None:
     return target.store(st.src[1], gate)
 
 
+def load_anyway(ld: UOp, idx: UOp) -> UOp | None:
+    """One element behind a gate: load the first one instead, and choose afterwards.
+
+    A choice costs less than a branch, and element 0 is always there.
+    """
+    if len(ld.src) != 3 or ld.shape or ld.src[2].shape or len(idx.src) != 2:
+        return None
+    other, gate = ld.src[1:]
+    place = gate.where(idx.src[1], idx.src[1].const_like(0))
+    return gate.where(idx.replace(src=(idx.src[0], place)).load(), other)
+
+
 def alternative_of_load(c: UOp, ld: UOp, y: UOp) -> UOp | None:
     """A selection by the gate of a load is the load's alternative."""
     if len(ld.src) != 3 or ld.src[2] is not c or y.op is not Ops.CONST or y.arg is Invalid:
@@ -87,6 +99,8 @@ pm_gate_memory = PatternMatcher([
          UPat(Ops.LOAD, name="ld"), closed_load),
     Rule("closed_store", "STORE(a, x, True) -> STORE(a, x); STORE(a, x, False) -> nothing",
          UPat(Ops.STORE, name="st"), closed_store),
+    Rule("load_anyway", "LOAD(a[i], alt, c) of one element -> c ? LOAD(a[c ? i : 0]) : alt",
+         _LOAD, load_anyway),
     Rule("alternative_of_load", "c ? LOAD(a, 0, c) : y -> LOAD(a, y, c)",
          UPat(Ops.WHERE, src=(UPat.var("c"), UPat(Ops.LOAD, name="ld"), UPat.var("y"))),
          alternative_of_load),

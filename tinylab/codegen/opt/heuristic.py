@@ -76,12 +76,18 @@ def _for_cpu(k: Scheduler) -> None:
     found = accesses(k.ast)
     work = _Work(k, found)
     vector = _choose_vector(k, found)
+    width = 1 if vector is None else _width(k, found, vector)
     if vector is not None:
-        if vector.arg[-1] is AxisType.REDUCE:
-            _row_reduction(k, vector, found)
-        else:
-            _output_vectors(k, vector, found)
-    _threads(k, work)
+        vector = _pad_for_vectors(k, vector, width)
+    # Threads first: an axis that is cut into odd tiles has no half.
+    _threads(k, work, vector, width)
+    if vector is None:
+        return
+    vector = _find(k, vector)
+    if vector is not None and vector.arg[-1] is AxisType.REDUCE:
+        _row_reduction(k, vector, width, found)
+    elif vector is not None:
+        _output_vectors(k, vector, width, found)
 
 
 class _Work:
@@ -106,16 +112,16 @@ class _Work:
 
 def _choose_vector(k: Scheduler, found: list[Access]) -> UOp | None:
     """The axis along which most accesses go step by step; None if there is none."""
-    best: tuple[int, int, UOp] | None = None
+    best: UOp | None = None
+    best_score = 0.0
     for rng in _ranges(k, AxisType.WEAK, AxisType.LOOP, AxisType.REDUCE):
-        score = sum(_vector_score(a, rng) for a in found)
         if rng.arg[-1] is AxisType.REDUCE and not _only_in_reduces(k, rng):
             continue
-        size = _int_size(rng)
-        key = (score, min(size, 16))
-        if score > 0 and (best is None or key > best[:2]):
-            best = (*key, rng)
-    return None if best is None else best[2]
+        filled = min(_int_size(rng), 16) / 16
+        score = sum(_vector_score(a, rng) for a in found) * filled
+        if score > best_score:
+            best, best_score = rng, score
+    return best
 
 
 def _vector_score(access: Access, rng: UOp) -> int:
@@ -154,39 +160,64 @@ def _pad_for_vectors(k: Scheduler, rng: UOp, width: int) -> UOp:
     """Round an axis up if its divisors are poor and few lanes are wasted."""
     size = _int_size(rng)
     amount = _vector_amount(size, width)
-    padded = -(-size // width) * width
-    good = amount >= width // 2 and amount & (amount - 1) == 0
-    if good or size < width or padded > size * 1.25:
+    if amount >= width // 2 and amount & (amount - 1) == 0:
         return rng
-    if not _try(k, OptOps.PADTO, rng, width):
-        return rng
-    found = _find(k, rng)
+    for multiple in (2 * width, width):
+        padded = -(-size // multiple) * multiple
+        if size >= width and padded <= size * (1.05 if multiple > width else 1.25):
+            return _padded(k, rng, multiple)
+    return rng
+
+
+def _padded(k: Scheduler, rng: UOp, multiple: int) -> UOp:
+    found = _find(k, rng) if _try(k, OptOps.PADTO, rng, multiple) else rng
     return rng if found is None else found
 
 
-def _output_vectors(k: Scheduler, vector: UOp, found: list[Access]) -> None:
+def _threads(k: Scheduler, work: _Work, vector: UOp | None, width: int) -> None:
+    """Threads over the outermost axis that can be shared out, if there is work for them."""
+    if not k.ren.has_threads:
+        return
+    most = min(max_threads(k), int(2 * work.nanoseconds / THREAD_NS))
+    for rng in _ranges(k, *LOOP_KINDS) if most > 1 else ():
+        # Each thread keeps whole vectors.
+        unit = width if rng is vector and _int_size(rng) % width == 0 else 1
+        for count in range(most, 1, -1):
+            if _int_size(rng) % (count * unit) == 0 and _try(k, OptOps.THREAD, rng, count):
+                return
+
+
+def _output_vectors(k: Scheduler, vector: UOp, width: int, found: list[Access]) -> None:
     """Lanes along an output axis; in a reduce, a tile of accumulators around them."""
-    width = _width(k, found, vector)
     inner = [a for a in found if a.in_reduce and not a.is_store]
     tile = _tile_axes(k, vector, inner) if inner else []
-    vector = _pad_for_vectors(k, vector, width)
     amount = _vector_amount(_int_size(vector), width)
     if amount == 1 or not _try(k, OptOps.UPCAST, vector, amount):
         return
-    rest = _find(k, vector)
     vectors = 1
-    if rest is not None and _int_size(rest) > 1:
-        for extra in (2,) if inner else (4, 2):
-            reused = not inner or any(a.stride(vector) == 0 for a in inner)
-            if reused and _int_size(rest) % extra == 0 and _try(k, OptOps.UPCAST, rest, extra):
-                vectors = extra
-                break
+    for extra in _more_vectors(vector, inner, tile):
+        rest = _find(k, vector)
+        if rest is not None and _int_size(rest) % extra == 0 and vectors * extra <= TILE_VECTORS:
+            vectors *= extra if _try(k, OptOps.UPCAST, rest, extra) else 1
     for rng in tile:
-        amounts = [
-            a for a in TILE_AMOUNTS if _int_size(rng) % a == 0 and a * vectors <= TILE_VECTORS
-        ]
-        if amounts and _try(k, OptOps.UPCAST, rng, amounts[0]):
-            vectors *= amounts[0]
+        vectors *= _tile(k, rng, TILE_VECTORS // vectors, TILE_AMOUNTS)
+
+
+def _more_vectors(vector: UOp, inner: list[Access], tile: list[UOp]) -> tuple[int, ...]:
+    """How many vectors along the vector axis, beside the first."""
+    if not inner:
+        return (4,)  # independent work to hide latency
+    if not tile:
+        return (4, 4)  # a column reduction: whole cache lines, one after another
+    return (2,) if any(a.stride(vector) == 0 for a in inner) else ()
+
+
+def _tile(k: Scheduler, rng: UOp, most: int, amounts: tuple[int, ...]) -> int:
+    """Upcast an axis by the first amount that divides it; the amount, or 1."""
+    for amount in amounts:
+        if amount <= most and _int_size(rng) % amount == 0 and _try(k, OptOps.UPCAST, rng, amount):
+            return amount
+    return 1
 
 
 def _tile_axes(k: Scheduler, vector: UOp, inner: list[Access]) -> list[UOp]:
@@ -199,41 +230,20 @@ def _tile_axes(k: Scheduler, vector: UOp, inner: list[Access]) -> list[UOp]:
     return sorted((r for r, n in reuse.items() if n), key=lambda r: (-reuse[r], -_int_size(r)))[:2]
 
 
-def _row_reduction(k: Scheduler, vector: UOp, found: list[Access]) -> None:
+def _row_reduction(k: Scheduler, vector: UOp, width: int, found: list[Access]) -> None:
     """Lanes along a reduce axis, kept through the loop; several vectors to hide the latency."""
-    width = _width(k, found, vector)
     amount = _vector_amount(_int_size(vector), width)
-    if amount == 1:
-        vector = _pad_for_vectors(k, vector, width)
-        amount = _vector_amount(_int_size(vector), width)
     if amount == 1 or not _try(k, OptOps.UNROLL, vector, amount):
         return
     inner = [a for a in found if a.in_reduce and not a.is_store]
     vectors = 1
     for rng in _tile_axes(k, vector, inner):
-        for tile in (4, 2, 3):
-            if vectors * tile <= TILE_VECTORS and _int_size(rng) % tile == 0:
-                if _try(k, OptOps.UPCAST, rng, tile):
-                    vectors *= tile
-                break
+        vectors *= _tile(k, rng, TILE_VECTORS // vectors, (4, 2, 3))
     rest = _find(k, vector)
     if vectors == 1 and rest is not None:
         for extra in (4, 2):
             if _int_size(rest) % extra == 0 and _try(k, OptOps.UNROLL, rest, extra):
                 break
-
-
-def _threads(k: Scheduler, work: _Work) -> None:
-    """Threads over the outermost axis that can be shared out, if there is work for them."""
-    if not k.ren.has_threads:
-        return
-    most = min(max_threads(k), int(2 * work.nanoseconds / THREAD_NS))
-    if most < 2:
-        return
-    for rng in _ranges(k, *LOOP_KINDS):
-        for count in range(most, 1, -1):
-            if _int_size(rng) % count == 0 and _try(k, OptOps.THREAD, rng, count):
-                return
 
 
 # *** grids
