@@ -6,7 +6,8 @@
     outcome.outputs[0], outcome.median_us
 
 Whatever the kernel does (a stray pointer, an endless loop, a mistake in its assembly) this process
-gets a sentence. Measured on Zen 5: a worker is ready in 4 ms, a crash is told within 2 ms.
+gets a sentence. Measured on two cores of Zen 5: an object runs and is answered in 1 ms, text in 5,
+after a crash the next job has a new worker in 6 (25 when both cores are busy).
 """
 
 from __future__ import annotations
