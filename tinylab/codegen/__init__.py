@@ -206,8 +206,11 @@ _programs: OrderedDict[tuple[Any, ...], UOp] = OrderedDict()
 _MOST_PROGRAMS = 4096
 
 
-def to_program(sink: UOp, ren: Renderer, compiler: Any = None) -> UOp:
-    """As do_to_program; an equal kernel for an equal target is lowered once."""
+def to_program(sink: UOp, ren: Renderer, compiler: Any = None, fresh: bool = False) -> UOp:
+    """As do_to_program; an equal kernel for an equal target is lowered once.
+
+    fresh: lower it now and keep that, for who wants to hear of every rewrite.
+    """
     key = (
         sink,
         type(ren),
@@ -218,7 +221,7 @@ def to_program(sink: UOp, ren: Renderer, compiler: Any = None) -> UOp:
         EMULATED_DTYPES.value,
         DISABLE_FAST_IDIV.value,
     )
-    found = _programs.get(key)
+    found = None if fresh else _programs.get(key)
     if found is None:
         found = _programs[key] = do_to_program(sink, ren, compiler)
         if len(_programs) > _MOST_PROGRAMS:

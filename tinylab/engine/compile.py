@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from tinylab.codegen import do_to_program, to_program
+from tinylab.codegen import to_program
 from tinylab.device import Device, Program, TinyELF
 from tinylab.helpers.context import DEBUG
 from tinylab.helpers.text import ansistrip
@@ -35,7 +35,7 @@ def lower_kernel(
     if opts is not None:
         ast = ast.replace(arg=ast.arg._replace(opts_to_apply=tuple(opts)))
     tools = Device[device]
-    program = (do_to_program if fresh else to_program)(ast, tools.renderer)
+    program = to_program(ast, tools.renderer, fresh=fresh)
     key = (program, device, tools.target)
     found = None if fresh else _compiled.get(key)
     if found is None:
