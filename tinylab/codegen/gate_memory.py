@@ -33,6 +33,8 @@ def merge_valid(c: UOp, x: UOp) -> UOp | None:
 def gate_load(ld: UOp, idx: UOp) -> UOp | None:
     """A load from an index that may be invalid."""
     place = idx.src[1] if len(idx.src) == 2 else None
+    if place is not None and place.arg is Invalid:
+        return UOp.const(0, ld.dtype)
     if place is None or not _is_guarded(place) or len(ld.src) > 1:
         return None
     target = idx.replace(src=(idx.src[0], place.src[1]))
@@ -42,6 +44,8 @@ def gate_load(ld: UOp, idx: UOp) -> UOp | None:
 def gate_store(st: UOp, idx: UOp) -> UOp | None:
     """A store to an index that may be invalid."""
     place = idx.src[1] if len(idx.src) == 2 else None
+    if place is not None and place.arg is Invalid:
+        return UOp(Ops.NOOP)
     if place is None or not _is_guarded(place):
         return None
     target = idx.replace(src=(idx.src[0], place.src[1]))

@@ -8,7 +8,7 @@ import struct
 from fractions import Fraction
 from typing import NamedTuple
 
-from tinylab.dtype import ConstType, DType, dtypes, truncate
+from tinylab.dtype import ConstType, DType, Invalid, dtypes, truncate
 from tinylab.errors import RenderError
 from tinylab.target import CPUArch, cpu_flags, vector_bytes
 
@@ -66,6 +66,8 @@ def splat(scalar: str, literal: str, lanes: int) -> str:
 
 def constant(value: ConstType, dtype: DType) -> str:
     """An exact literal: 2.5 -> 2.5, float32 0.1 -> 0x3FB99999A0000000, float16 1.0 -> 15360."""
+    if value is Invalid:
+        raise RenderError("an Invalid index is used", help="loads and stores of it are gated before")
     if dtype is dtypes.bool:
         return "true" if value else "false"
     if dtype.kind != "float":

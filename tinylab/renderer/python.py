@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tinylab.dtype import AddrSpace, DType, dtypes
+from tinylab.dtype import AddrSpace, DType, Invalid, dtypes
 from tinylab.errors import RenderError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.renderer.base import (
@@ -225,6 +225,8 @@ def _type(dtype: DType, shape: tuple[int, ...]) -> str:
 
 def _literal(u: UOp) -> str:
     value = u.arg
+    if value is Invalid:
+        raise RenderError("an Invalid index is used", help="loads and stores of it are gated before")
     if isinstance(value, float):
         if math.isnan(value):
             return "nan"
