@@ -109,6 +109,13 @@ def reduce_of_reduce(a: UOp, b: UOp) -> UOp | None:
     return a.replace(src=(b.src[0], *a.src[1:], *b.src[1:]))
 
 
+def sum_of_masked_sum(a: UOp, b: UOp, c: UOp, w: UOp, z: UOp) -> UOp | None:
+    """The mask goes inside the inner sum, so that both sums are one."""
+    if a.arg.op is not Ops.ADD or a.arg != b.arg or a.dtype is not b.dtype:
+        return None
+    return a.replace(src=(c.where(b.src[0], z), *a.src[1:], *b.src[1:]))
+
+
 _INDEXED_MOVEMENT = UPat(GroupOp.Movement, name="m")
 
 # fmt: off
@@ -134,10 +141,18 @@ pm_assign_ranges = PatternMatcher([
          index_of_written_view),
 ])
 
+_ZERO = UPat.cvar("z", arg=0)
+_MASKED_REDUCE = UPat(Ops.WHERE, src=(UPat.var("c"), UPat(Ops.REDUCE, name="b"), _ZERO), name="w")
+
 pm_merge_reduces = PatternMatcher([
     Rule("reduce_of_reduce", "sum over a of sum over b -> sum over a, b",
          UPat(Ops.REDUCE, src=(UPat(Ops.REDUCE, name="b"),), allow_any_len=True, name="a"),
          reduce_of_reduce),
+    Rule("mask_of_mask", "c ? (d ? x : 0) : 0 -> c & d ? x : 0",
+         UPat.var("c").where(UPat(Ops.WHERE, src=(UPat.var("d"), UPat.var("x"), _ZERO)), _ZERO),
+         lambda c, d, x, z: (c & d).where(x, z)),
+    Rule("sum_of_masked_sum", "sum over a of (c ? sum over b of x : 0) -> sum over a, b of c ? x : 0",
+         UPat(Ops.REDUCE, src=(_MASKED_REDUCE,), allow_any_len=True, name="a"), sum_of_masked_sum),
 ])
 # fmt: on
 
