@@ -1,2 +1,236 @@
-def has_foreign_dtypes(sink, ren): return False
-def decompose_dtypes(sink, ren): return sink
+"""Small floats that a target lacks: stored as bits, computed in float32, rounded after each step.
+
+LOAD(half) * 2.0 -> round_to_half(decode(LOAD(uint16)) * 2.0)
+
+Rounding is to nearest, ties to even, once: a double goes to float32 by rounding to odd, which no
+second rounding can tell from the exact value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, NamedTuple
+
+from tinylab.codegen.index_dtype import value_order, value_sources
+from tinylab.dtype import DType, dtypes
+from tinylab.errors import CodegenError
+from tinylab.helpers.context import EMULATED_DTYPES
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.ops import UOp
+
+if TYPE_CHECKING:
+    from tinylab.codegen.contract import Renderer
+
+F32, U32, F64 = dtypes.float32, dtypes.uint32, dtypes.float64
+
+
+class SmallFloat(NamedTuple):
+    """How the bits of a small float are laid out. `top` is the code beyond the largest number."""
+
+    dtype: DType
+    bits: DType
+    exponent: int
+    mantissa: int
+    top: int
+
+    @property
+    def bias(self) -> int:
+        return (1 << (self.exponent - 1)) - 1
+
+    @property
+    def magnitude(self) -> int:
+        """The bits without the sign."""
+        return (1 << (self.exponent + self.mantissa)) - 1
+
+    @property
+    def dropped(self) -> int:
+        """How many bits of float32's mantissa it lacks."""
+        return 23 - self.mantissa
+
+
+# e4m3 has no infinity: beyond 448 (0x7E) there is NaN only.
+LAYOUTS = {
+    dtypes.float16: SmallFloat(dtypes.float16, dtypes.uint16, 5, 10, 0x7C00),
+    dtypes.bfloat16: SmallFloat(dtypes.bfloat16, dtypes.uint16, 8, 7, 0x7F80),
+    dtypes.fp8e4m3: SmallFloat(dtypes.fp8e4m3, dtypes.uint8, 4, 3, 0x7F),
+    dtypes.fp8e5m2: SmallFloat(dtypes.fp8e5m2, dtypes.uint8, 5, 2, 0x7C),
+}
+
+
+# *** bits <-> float32
+
+
+def decode(raw: UOp, layout: SmallFloat) -> UOp:
+    """The float32 of the bits of a small float, exact."""
+    wide = raw.cast(U32)
+    size = wide & layout.magnitude
+    # A change of bias is a multiplication by a power of two, also of denormals.
+    number = (size << layout.dropped).bitcast(F32) * 2.0 ** (127 - layout.bias)
+    special = (size << layout.dropped) | 0x7F800000
+    is_special = (size < layout.top).logical_not()
+    magnitude = is_special.where(special, number.bitcast(U32))
+    sign = (wide >> (layout.exponent + layout.mantissa)) << 31
+    return (magnitude | sign).bitcast(F32)
+
+
+def encode(x: UOp, layout: SmallFloat) -> UOp:
+    """The bits of a small float nearest to a float32, ties to even."""
+    raw = x.bitcast(U32)
+    size = raw & 0x7FFFFFFF
+    code = _nearest_code(size, layout)
+    code = (code < layout.top).where(code, code.const_like(layout.top))
+    is_nan = (size > 0x7F800000)
+    code = is_nan.where(code.const_like(layout.magnitude), code)
+    sign = (raw >> 31) << (layout.exponent + layout.mantissa)
+    return (code | sign).cast(layout.bits)
+
+
+def _nearest_code(size: UOp, layout: SmallFloat) -> UOp:
+    dropped = layout.dropped
+    half = (1 << (dropped - 1)) - 1
+    rounded = (size + half + ((size >> dropped) & 1)) >> dropped
+    normal = rounded - ((127 - layout.bias) << layout.mantissa)
+    if layout.bias == 127:
+        return normal
+    # Added to a number whose last place is the smallest denormal, a float rounds to multiples of it.
+    anchor = UOp.const(2.0 ** (1 - layout.bias - layout.mantissa + 23), F32)
+    small = (size.bitcast(F32) + anchor).bitcast(U32) - anchor.bitcast(U32).simplify()
+    return (size < ((128 - layout.bias) << 23)).where(small, normal)
+
+
+def to_float32_odd(x: UOp) -> UOp:
+    """A double in float32: exact, or the neighbour with an odd last bit."""
+    near = x.cast(F32)
+    back, raw = near.cast(F64), near.bitcast(U32)
+    beyond = _size(x) < _size(back)
+    toward_zero = beyond.where(raw - 1, raw)
+    exact = back.ne(x).logical_not() | x.ne(x)
+    return exact.where(near, (toward_zero | 1).bitcast(F32))
+
+
+def _size(x: UOp) -> UOp:
+    return (x < 0.0).where(x * -1.0, x)
+
+
+def round_to(x: UOp, layout: SmallFloat) -> UOp:
+    """A float32 rounded to the values of a small float."""
+    return decode(encode(x, layout), layout)
+
+
+# *** the pass
+
+
+def foreign_dtypes(ren: Renderer) -> frozenset[DType]:
+    """Types that the target lacks, or is said to lack."""
+    supported = set(ren.supported_dtypes())
+    emulated = {d for d in EMULATED_DTYPES.tolist(dtypes) if isinstance(d, DType)}
+    return frozenset(d for d in dtypes.all if d not in supported) | emulated
+
+
+def has_foreign_dtypes(sink: UOp, ren: Renderer) -> bool:
+    """Whether the kernel uses a type that the target lacks."""
+    foreign = foreign_dtypes(ren)
+    return bool(foreign) and any(u.dtype in foreign for u in sink.toposort())
+
+
+def decompose_dtypes(sink: UOp, ren: Renderer) -> UOp:
+    """The kernel without the types that the target lacks.
+
+    Raises: CodegenError for a type that cannot be emulated.
+    """
+    foreign = foreign_dtypes(ren)
+    order = value_order(sink)
+    for u in order:
+        if u.dtype in foreign and u.dtype not in LAYOUTS:
+            raise CodegenError(
+                f"{ren.target.device} has no {u.dtype.name}, and it cannot be emulated",
+                help="cast to a type that the device has",
+            )
+    e = Emulation(foreign)
+    for u in order:
+        e.new[u] = e.visit(u)
+    return e.new[sink]
+
+
+_ADDRESSES = frozenset({Ops.PARAM, Ops.BUFFER, Ops.INDEX, Ops.SHRINK, Ops.AFTER, Ops.RESHAPE})
+_MOVES = frozenset({Ops.STACK, Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND, Ops.INDEX, Ops.SHRINK})
+_EXACT = frozenset({Ops.WHERE, Ops.MAX, Ops.NEG, Ops.TRUNC}) | _MOVES
+
+
+class Emulation:
+    """Rewrites node by node, sources first: small floats as float32 that are rounded already."""
+
+    def __init__(self, foreign: Collection[DType]) -> None:
+        self.foreign = foreign
+        self.new: dict[UOp, UOp] = {}
+
+    def visit(self, u: UOp) -> UOp:
+        """What stands for a node."""
+        kept = u.src[len(value_sources(u)) :]
+        src = tuple(self.new[s] for s in value_sources(u)) + kept
+        row = _ROWS.get(u.op)
+        if row is not None and (u.dtype in self.foreign or self._touches(u)):
+            return row(self, u, src)
+        if u.dtype not in self.foreign:
+            return u if src == u.src else u.replace(src=src, dtype=u.dtype)
+        layout = LAYOUTS[u.dtype]
+        if u.op in _ADDRESSES and u.addrspace is not None:
+            return _address(u, src, layout)
+        if u.op in _EXACT:
+            return u.replace(src=src, dtype=F32)
+        return round_to(u.replace(src=src, dtype=F32), layout)
+
+    def _touches(self, u: UOp) -> bool:
+        return any(s.dtype in self.foreign for s in u.src)
+
+
+def _address(u: UOp, src: tuple[UOp, ...], layout: SmallFloat) -> UOp:
+    if u.op in GroupOp.Defines:
+        return u.replace(src=src, dtype=layout.bits, arg=u.arg._replace(dtype=layout.bits))
+    return u.replace(src=src, dtype=layout.bits)
+
+
+def _const(e: Emulation, u: UOp, src: tuple[UOp, ...]) -> UOp:
+    return UOp.const(u.arg, F32) if u.dtype in e.foreign else u
+
+
+def _load(e: Emulation, u: UOp, src: tuple[UOp, ...]) -> UOp:
+    layout = LAYOUTS[u.dtype]
+    rest = src[1:]
+    if rest:
+        rest = (encode(rest[0], layout), *rest[1:])
+    return decode(src[0].load(*rest), layout)
+
+
+def _store(e: Emulation, u: UOp, src: tuple[UOp, ...]) -> UOp:
+    layout = LAYOUTS[u.src[0].dtype]
+    return u.replace(src=(src[0], encode(src[1].cast(F32), layout), *src[2:]))
+
+
+def _cast(e: Emulation, u: UOp, src: tuple[UOp, ...]) -> UOp:
+    x = src[0]
+    if u.dtype not in e.foreign:
+        return x.cast(u.dtype)
+    if u.src[0].dtype in e.foreign:
+        return round_to(x, LAYOUTS[u.dtype])
+    if dtypes.is_int(x.dtype) and x.dtype.itemsize >= 4:
+        x = x.cast(F64)
+    single = to_float32_odd(x) if x.dtype is F64 else x.cast(F32)
+    return round_to(single, LAYOUTS[u.dtype])
+
+
+def _bitcast(e: Emulation, u: UOp, src: tuple[UOp, ...]) -> UOp:
+    raw = src[0]
+    if u.src[0].dtype in e.foreign:
+        raw = encode(raw, LAYOUTS[u.src[0].dtype])
+    raw = raw.bitcast(LAYOUTS[u.dtype].bits if u.dtype in e.foreign else u.dtype)
+    return decode(raw, LAYOUTS[u.dtype]) if u.dtype in e.foreign else raw
+
+
+_ROWS: dict[Ops, Callable[[Emulation, UOp, tuple[UOp, ...]], UOp]] = {
+    Ops.CONST: _const,
+    Ops.LOAD: _load,
+    Ops.STORE: _store,
+    Ops.CAST: _cast,
+    Ops.BITCAST: _bitcast,
+}
