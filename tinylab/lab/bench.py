@@ -6,6 +6,7 @@ is timed in the same minutes, in turns with the edited one: A B, B A, A B ...
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import threading
 from collections.abc import Callable, Sequence
@@ -155,7 +156,8 @@ class Bench:
     ) -> None:
         """Run both on the same inputs, compare what they leave, then time them in turns."""
         try:
-            jobs = [job_of(kernel), job_of(edited)]
+            inputs = inputs_for(kernel)
+            jobs = [job_of(kernel, inputs), job_of(edited, inputs)]
         except LabError as error:
             tried.message = f"compiled, not run: {error.message}"
             return
@@ -216,14 +218,12 @@ def recompiled(kernel: KernelRecord, opts: Sequence[Opt]) -> KernelRecord:
 
     if kernel.ast is None:
         raise LabError(f"kernel {kernel.name} was not lowered here", help="run the cell again")
-    program = lower_kernel(kernel.ast, kernel.device or None, opts=tuple(opts))
-    return KernelRecord(
-        kernel.id, kernel.name, kernel.data, ast=kernel.ast, program=program, device=kernel.device
-    )
+    program = lower_kernel(kernel.ast, kernel.device, opts=tuple(opts))
+    return dataclasses.replace(kernel, program=program)
 
 
-def job_of(kernel: KernelRecord) -> Job:
-    """A kernel as work for the worker, on inputs that depend on the kernel alone.
+def job_of(kernel: KernelRecord, inputs: dict[int, bytes]) -> Job:
+    """A kernel as work for the worker; `inputs` are the bytes of its buffers, by slot.
 
     Raises: LabError for a device whose programs cannot run apart.
     """
@@ -242,7 +242,7 @@ def job_of(kernel: KernelRecord) -> Job:
         code=bytes(binary.arg) if binary is not None else str(source.arg),
         buffers=[
             Slot(f"data{slot}", len(data), data, output=slot in info.outs)
-            for slot, data in inputs_for(kernel).items()
+            for slot, data in inputs.items()
         ],
         vals=_values(info.vars),
         parts=_threads(info),

@@ -30,7 +30,8 @@ def home_of(module: str) -> str | None:
 
 def rewrite_imports(tree: ast.Module) -> ast.Module:
     """The same cell with its imports of foreign modules turned to ours."""
-    return ast.fix_missing_locations(_Imports().visit(tree))
+    rewritten: ast.Module = ast.fix_missing_locations(_Imports().visit(tree))
+    return rewritten
 
 
 class _Imports(ast.NodeTransformer):

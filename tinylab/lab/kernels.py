@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
-# Directives that say nothing about what runs.
-_NOISE = re.compile(r"\s*(\.(?!p2align\b)[a-z_0-9]+\b.*|#.*|;.*)?$")
+# Directives and labels that say nothing about what runs.
+_NOISE = re.compile(r"\s*(\.[a-z_0-9]+\b.*|#.*|;.*|\.L(func|tmp)\w*:.*)?$")
 _LOCAL_OPS = ("LOCAL", "GROUP", "GROUPTOP", "NOLOCALS")
 
 

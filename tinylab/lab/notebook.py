@@ -38,7 +38,7 @@ class RanNotebook:
         """Write the executed notebook."""
         import nbformat
 
-        nbformat.write(self.notebook, path)
+        nbformat.write(self.notebook, path)  # type: ignore[no-untyped-call]
 
 
 def run_notebook(
@@ -53,7 +53,7 @@ def run_notebook(
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     try:
-        notebook = nbformat.read(path, as_version=4)
+        notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     except (ValueError, KeyError, nbformat.reader.NotJSONError) as error:
         raise LabError(f"{path} is no notebook: {error}") from None
     ran = RanNotebook(path, notebook)
@@ -88,7 +88,7 @@ def _kernel_name(notebook: Any) -> str:
     from jupyter_client.kernelspec import KernelSpecManager
 
     wanted = str(notebook.metadata.get("kernelspec", {}).get("name", ""))
-    known = KernelSpecManager().find_kernel_specs()  # type: ignore[no-untyped-call]
+    known = KernelSpecManager().find_kernel_specs()
     return wanted if wanted in known else "python3"
 
 
@@ -141,7 +141,7 @@ def _result(reply: Any) -> Any:
 
 def _load_all(folder: Path) -> list[Record]:
     """Every record in a folder, read whole, since the folder goes."""
-    found = []
+    found: list[Record] = []
     for path in sorted(folder.glob("*.tlab")):
         with contextlib.suppress(TraceError):
             found.append(store.load(path).read_all())

@@ -18,6 +18,7 @@ from tinylab.lab.notebook import RanNotebook
 from tinylab.lab.player import player
 from tinylab.trace.record import Record
 
+_WIDGET = "application/vnd.jupyter.widget-view+json"
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _STYLE = """
 :root{color-scheme:light dark;--line:#8884;--soft:#8881}
@@ -129,6 +130,8 @@ def _last_of_lines(text: str) -> str:
 
 
 def _display(data: Mapping[str, Any], recorded: bool) -> str:
+    if recorded and _WIDGET in data:
+        return ""  # the picture and the tables follow, and the live view is put under them
     for kind in _IMAGES:
         if kind in data:
             return f'<img alt="" src="data:{kind};base64,{"".join(str(data[kind]).split())}">'

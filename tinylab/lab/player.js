@@ -164,8 +164,7 @@
   for (const el of document.querySelectorAll(".tinylab[data-record]")) {
     const model = modelOf(new Book(records[Number(el.dataset.record)]));
     const signal = new AbortController().signal;
-    await widget.initialize?.({ model, signal });
-    await widget.render({ model, el, signal });
-    el.previousElementSibling?.remove?.();
+    widget.render({ model, el, signal });
+    for (const plain of el.parentElement.querySelectorAll(".tinylab-static")) plain.hidden = true;
   }
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -147,7 +148,7 @@ def rule_facts(rule: Any) -> RuleFacts:
     return RuleFacts(
         name=str(rule.name or getattr(function, "__name__", "")),
         law=str(rule.law or ""),
-        source=inspect.cleandoc(source) if source else "",
+        source=textwrap.dedent(source).rstrip(),
         file=rule.place[0],
         line=rule.place[1],
     )

@@ -20,7 +20,7 @@ _LEAVES = frozenset({Ops.CONST, Ops.RANGE, Ops.PARAM, Ops.BUFFER, Ops.SPECIAL, O
 _BORDERS = frozenset({Ops.AFTER, Ops.BUFFER, Ops.PARAM, Ops.CALL, Ops.FUNCTION, Ops.CONST})
 # What wraps a value, and which source the value is: its lines are the value's.
 _CARRIES = {Ops.STAGE: 0, Ops.LOAD: 0, Ops.STORE: 1, Ops.END: 0, Ops.AFTER: 1,
-            Ops.CONTIGUOUS: 0, Ops.COPY: 0, Ops.SHRINK: 0, Ops.RESHAPE: 0}  # fmt: skip
+            Ops.CONTIGUOUS: 0, Ops.COPY: 0}  # fmt: skip
 # How far below a rewritten node the nodes may lie that its rule took apart.
 _PATTERN_DEPTH = 3
 _MOST_GONE = 64
@@ -235,6 +235,9 @@ class Lineage:
         for node in made:
             op, src = nodes.head(node).op, nodes.src(node)
             bits = by_op.get(op, 0)
+            if op in GroupOp.Movement:
+                met[node] = moved
+                continue
             if op is Ops.INDEX:  # where a value is read: the lines that moved it
                 met[node] = bits | moved or (every if nodes.head(src[0]).op in _LEAVES else 0)
                 continue

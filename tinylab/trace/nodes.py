@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tinylab.opcodes import Ops
@@ -20,6 +20,11 @@ from tinylab.uop.ops import UOp
 # pass; above this many they are dropped, and rows are found again by their content.
 MEMO_LIMIT = 100_000
 CALLS = frozenset({Ops.CALL, Ops.FUNCTION})
+
+
+# A node in one integer, or in bytes where it has many sources. Neither is looked at by the garbage
+# collector, as tuples would be: recording is a tenth faster for it.
+_Key = int | bytes
 
 
 class Head(NamedTuple):
@@ -40,7 +45,7 @@ class NodeTable:
         self.ends = array("I")  # where a node's sources end in `sources`
         self.sources = array("I")
         self.lock = threading.RLock()
-        self._rows: dict[tuple[int, ...], int] | None = {}
+        self._rows: dict[_Key, int] | None = {}
         self._head_index: dict[tuple[Any, ...], int] = {}
         self._plain_heads: dict[tuple[int, int], int] = {}
         self._memo: dict[UOp, int] = {}
@@ -63,16 +68,17 @@ class NodeTable:
             stack = [root]
             while stack:
                 node = stack[-1]
-                key: list[Any] = [known(s) for s in node.src]
-                if None in key:
+                src: list[Any] = [known(s) for s in node.src]
+                if None in src:
                     stack.extend([s for s in node.src if s not in memo])
                     continue
                 stack.pop()
                 if node in memo:
                     continue
-                row_key = (self._head_of(node), *key)
-                row = rows.get(row_key)
-                memo[node] = self._append(row_key) if row is None else row
+                head = self._head_of(node)
+                key = _key(head, src)
+                row = rows.get(key)
+                memo[node] = self._append(key, head, src) if row is None else row
             return memo[root]
 
     def known(self, uop: UOp) -> int | None:
@@ -90,20 +96,24 @@ class NodeTable:
             found = self._plain_heads[key] = self.head_id(Head(node.op, node.dtype, None, None))
         return found
 
-    def row(self, head: int, sources: Iterable[int]) -> int:
+    def row(self, head: int, sources: Sequence[int]) -> int:
         """The id of the node with this head and these sources."""
-        key = (head, *sources)
+        key = _key(head, sources)
         row = self.rows.get(key)
         if row is not None:
             return row
         with self.lock:
-            return self._append(key)
+            return self._append(key, head, sources)
 
-    def _append(self, key: tuple[int, ...]) -> int:
+    def has(self, head: int, sources: Sequence[int]) -> bool:
+        """Whether a node with this head and these sources was met."""
+        return _key(head, sources) in self.rows
+
+    def _append(self, key: _Key, head: int, sources: Sequence[int]) -> int:
         row = len(self.head_of)
         self.rows[key] = row
-        self.head_of.append(key[0])
-        self.sources.extend(key[1:])
+        self.head_of.append(head)
+        self.sources.extend(sources)
         self.ends.append(len(self.sources))
         return row
 
@@ -132,18 +142,19 @@ class NodeTable:
     # *** reading
 
     @property
-    def rows(self) -> dict[tuple[int, ...], int]:
-        """(head, *sources) -> id."""
+    def rows(self) -> dict[_Key, int]:
+        """Key of head and sources -> id."""
         rows = self._rows
         if rows is None:
             with self.lock:
                 rows = self._rows = self._index_rows()
         return rows
 
-    def _index_rows(self) -> dict[tuple[int, ...], int]:
-        sources, start, rows = self.sources.tolist(), 0, {}
+    def _index_rows(self) -> dict[_Key, int]:
+        sources, start = self.sources.tolist(), 0
+        rows: dict[_Key, int] = {}
         for row, (head, end) in enumerate(zip(self.head_of, self.ends, strict=True)):
-            rows[(head, *sources[start:end])] = row
+            rows[_key(head, sources[start:end])] = row
             start = end
         return rows
 
@@ -183,3 +194,16 @@ class NodeTable:
                 below.reverse()
                 stack.extend(below)
         return order
+
+
+def _key(head: int, sources: Sequence[int]) -> _Key:
+    count = len(sources)
+    if count == 0:
+        return head
+    if count == 1:
+        return head | sources[0] + 1 << 32
+    if count == 2:
+        return head | sources[0] + 1 << 32 | sources[1] + 1 << 64
+    if count == 3:
+        return head | sources[0] + 1 << 32 | sources[1] + 1 << 64 | sources[2] + 1 << 96
+    return array("I", (head, *sources)).tobytes()

@@ -207,7 +207,7 @@ class Replay:
         nodes = self.nodes
         head = nodes.head(node)
         for like in self._like(head):
-            if (like, *now) in nodes.rows:
+            if nodes.has(like, now):
                 return like
         had = [
             nodes.head(new).dtype

@@ -11,7 +11,8 @@ when asked for: a pass's matches, a kernel's page, the nodes.
     rules    id, data              JSON: name, law, source, file, line
     passes   id, ..., block        packed matches
     kernels  id, data, page        JSON; the page is compressed
-    notes    node, data            JSON: [method, [[file, line, function], ...]] for each origin
+    notes    sites, nodes          JSON: [method, [[file, line, function], ...]] for each origin;
+                                   packed pairs of a node and the number of an origin
     events   first, data           JSON: [kind, name, start, end, thread, plain data]
 """
 
@@ -35,7 +36,7 @@ from tinylab.trace.facts import RuleFacts, StoredArg, head_facts, rule_facts
 from tinylab.trace.nodes import Head, NodeTable
 from tinylab.trace.packing import inflate, pack, unpack
 from tinylab.trace.provenance import Frame
-from tinylab.trace.record import Cell, KernelRecord, PassRecord, Record
+from tinylab.trace.record import Cell, KernelRecord, PassRecord, Record, Site
 
 FORM = 1
 _CHUNK = 8192
@@ -50,7 +51,7 @@ CREATE TABLE passes (id INTEGER PRIMARY KEY, name INTEGER, file INTEGER, line IN
   flags INTEGER, stage INTEGER, kernel INTEGER, parent INTEGER, before INTEGER, after INTEGER,
   size INTEGER, start_ns INTEGER, elapsed_ns INTEGER, count INTEGER, error TEXT, block BLOB);
 CREATE TABLE kernels (id INTEGER PRIMARY KEY, data TEXT, runs BLOB, page BLOB);
-CREATE TABLE notes (node INTEGER PRIMARY KEY, data TEXT);
+CREATE TABLE notes (sites BLOB, nodes BLOB);
 CREATE TABLE events (first INTEGER PRIMARY KEY, data BLOB);
 """
 
@@ -169,9 +170,14 @@ class _Writer:
             page = zlib.compress(_json(pages.get(k.id) or k.detail or {}).encode())
             yield k.id, _json(data), pack([min(t, 0xFFFFFFFF) for t in k.runs_ns]), page
 
-    def notes(self) -> Iterator[tuple[int, str]]:
+    def notes(self) -> Iterator[tuple[bytes, bytes]]:
+        numbers: dict[Site, int] = {}
+        pairs = array("I")
         for node, sites in self.record.notes.items():
-            yield node, _json([[method, [list(f) for f in frames]] for frames, method in sites])
+            for site in sites:
+                pairs.extend((node, numbers.setdefault(site, len(numbers))))
+        rows = [[method, [list(f) for f in frames]] for frames, method in numbers]
+        yield zlib.compress(_json(rows).encode()), pack(pairs)
 
     def events(self) -> Iterator[tuple[int, bytes]]:
         events = self.record.events
@@ -224,7 +230,8 @@ class StoredRecord(Record):
         self.passes = [_StoredPass.read(self, row, texts) for row in self._rows(_PASS_COLUMNS)]
         self.kernels = [_read_kernel(row) for row in self._rows(_KERNEL_COLUMNS)]
         self.rules = [RuleFacts(*json.loads(data)) for (data,) in self._rows(_RULE_COLUMNS)]
-        self.notes = {node: _read_sites(data) for node, data in self._rows(_NOTE_COLUMNS)}
+        for sites, nodes in self._rows(_NOTE_COLUMNS):
+            self.notes = _read_notes(sites, nodes)
         self.nodes = _StoredNodes(self)
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
@@ -286,7 +293,7 @@ _PASS_COLUMNS = (
 )
 _KERNEL_COLUMNS = "SELECT id, data, runs, page FROM kernels ORDER BY id"
 _RULE_COLUMNS = "SELECT data FROM rules ORDER BY id"
-_NOTE_COLUMNS = "SELECT node, data FROM notes"
+_NOTE_COLUMNS = "SELECT sites, nodes FROM notes"
 
 
 class _StoredPass(PassRecord):
@@ -390,5 +397,13 @@ def _read_kernel(row: tuple[Any, ...]) -> KernelRecord:
     return found
 
 
-def _read_sites(data: str) -> list[tuple[tuple[Frame, ...], str]]:
-    return [(tuple(Frame(*f) for f in frames), method) for method, frames in json.loads(data)]
+def _read_notes(sites: bytes, nodes: bytes) -> dict[int, list[Site]]:
+    known: list[Site] = [
+        (tuple(Frame(*frame) for frame in frames), method)
+        for method, frames in json.loads(inflate(sites))
+    ]
+    notes: dict[int, list[Site]] = {}
+    pairs = unpack(nodes)
+    for node, number in zip(pairs[::2], pairs[1::2], strict=True):
+        notes.setdefault(node, []).append(known[number])
+    return notes
