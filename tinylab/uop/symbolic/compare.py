@@ -44,6 +44,8 @@ def less_than_constant(x: UOp, c: UOp) -> UOp | None:
     if x.op not in (Ops.ADD, Ops.MUL):
         return None
     total = Sum.of(x)
+    if not total.exact:
+        return None
     return same_shape(x, _at_most(total, c.arg - 1, _is_all_negative(total)))
 
 
@@ -71,7 +73,7 @@ def _at_most(total: Sum, most: int, turn: bool) -> UOp | None:
 
     turn: the comparison should change sides, even if nothing else changes.
     """
-    if not total.terms or not (total.exact or turn):
+    if not total.terms:
         return None
     terms, most = total.terms, most - total.const
     divisor = _common_divisor(terms, most)

@@ -96,9 +96,11 @@ def fold_constants(u: UOp) -> UOp:
 
 
 def fold_bounds(u: UOp) -> UOp | None:
-    """The only value that the bounds leave."""
+    """The only value that the bounds leave; a masked one keeps its mask."""
     lo, hi = u.bounds
-    return u.const_like(lo) if lo == hi else None
+    if lo != hi or (u.op is Ops.WHERE and Invalid in (u.src[1].arg, u.src[2].arg)):
+        return None
+    return u.const_like(lo)
 
 
 def fold_cast(u: UOp, c: UOp) -> UOp | None:

@@ -32,9 +32,14 @@ def swap_operands(u: UOp, x: UOp, y: UOp) -> UOp:
     return make(u.op, u.dtype, (y, x), u.arg, u.tag)
 
 
-def out_of_order(x: UOp, y: UOp) -> bool:
-    """Whether the right operand stands before the left one in the common order."""
-    return y.op is not Ops.CONST and x.op is not Ops.CONST and precedes(y, x)
+def out_of_order(u: UOp, x: UOp, y: UOp) -> bool:
+    """Whether the right operand stands before the left one in the common order.
+
+    A chain of one operation keeps the order in which it was built.
+    """
+    if u.op in (x.op, y.op) or Ops.CONST in (x.op, y.op):
+        return False
+    return precedes(y, x)
 
 
 def is_no_constant(y: UOp) -> bool:

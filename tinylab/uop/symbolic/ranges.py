@@ -5,7 +5,7 @@ its limits hold for the index too:
 
     i < 4 ? (i % 8) : Invalid    ->   i < 4 ? i : Invalid
 
-and arithmetic on a masked index is arithmetic on the index, masked.
+and a clause that the others imply is dropped.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinylab.dtype import Invalid, dtypes
-from tinylab.opcodes import GroupOp, Ops
+from tinylab.opcodes import Ops
 from tinylab.uop.args import ParamArg
 from tinylab.uop.build import const
-from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
 from tinylab.uop.pattern import UPat
 from tinylab.uop.rewrite import graph_rewrite
 from tinylab.uop.symbolic.compare import both, clauses_of, limit_of, pm_compare
 from tinylab.uop.symbolic.divmod import pm_divmod
-from tinylab.uop.symbolic.identities import not_invalid, pm_identities
+from tinylab.uop.symbolic.identities import pm_identities
+from tinylab.uop.symbolic.masks import pm_masks
 from tinylab.uop.symbolic.normal_form import pm_normal_form
+from tinylab.uop.symbolic.windows import expose_windows, pm_windows
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
 
-symbolic_simple = pm_identities
-symbolic = pm_identities + pm_normal_form + pm_divmod + pm_compare
+# Masks first: a law that drops an operand (x*0, x-x) must not meet a masked one.
+symbolic_simple = pm_masks + pm_identities
+symbolic = symbolic_simple + pm_normal_form + pm_divmod + pm_windows + pm_compare
 
 _STAND_IN = -100  # slot of the variables that stand for a value with tighter bounds
 
@@ -60,10 +62,11 @@ def simplify_under(x: UOp, condition: UOp) -> UOp:
     known = {v: b for v, b in limits(condition).items() if b[0] <= b[1] and b != v.bounds}
     if not known:
         return x
+    x = expose_windows(x, known)
     nodes = x.toposort()
     stand_ins = {v: _stand_in(i, v, b) for i, (v, b) in enumerate(known.items()) if v in nodes}
     if not stand_ins:
-        return x
+        return graph_rewrite(x, symbolic)
     guarded = graph_rewrite(x.substitute(stand_ins), symbolic)
     simpler = guarded.substitute({s: v for v, s in stand_ins.items()})
     return graph_rewrite(simpler, symbolic)
@@ -78,11 +81,6 @@ def _stand_in(number: int, value: UOp, bounds: tuple[int, int]) -> UOp:
 
 
 # *** rules
-
-
-def is_invalid(z: UOp) -> bool:
-    """Whether z is the Invalid constant."""
-    return z.op is Ops.CONST and z.arg is Invalid
 
 
 def simplify_masked(u: UOp, x: UOp, y: UOp, z: UOp) -> UOp | None:
@@ -106,37 +104,11 @@ def drop_implied(u: UOp) -> UOp | None:
     return None if len(kept) == len(clauses) else both(kept)
 
 
-def push_into_mask(u: UOp) -> UOp | None:
-    """(x ? y : Invalid) op z  ->  x ? (y op z) : Invalid."""
-    place = next((i for i, s in enumerate(u.src) if _is_masked(s)), None)
-    if place is None:
-        return None
-    condition, value, invalid = u.src[place].src
-    src = (*u.src[:place], value, *u.src[place + 1 :])
-    inner = make(u.op, u.dtype, src, u.arg, u.tag)
-    if inner._shape != u._shape:
-        return None
-    return make(Ops.WHERE, u.dtype, (condition, inner, invalid))
-
-
-def _is_masked(x: UOp) -> bool:
-    return x.op is Ops.WHERE and is_invalid(x.src[2])
-
-
-def order_masks(u: UOp, x: UOp, y: UOp, z: UOp) -> UOp | None:
-    """y ? Invalid : z  ->  !y ? z : Invalid."""
-    opposite = make(Ops.CMPNE, dtypes.bool, (x, const(True)))
-    return make(Ops.WHERE, infer_dtype(Ops.WHERE, (opposite, z, y), None), (opposite, z, y))
-
-
-X, Y, Z = UPat.var("x"), UPat.var("y"), UPat.var("z")
-INVALID = UPat(Ops.CONST, arg=Invalid, name="z")
-PUSHED = (GroupOp.Binary | GroupOp.Unary | {Ops.CAST}) - {Ops.THREEFRY}
+X = UPat.var("x")
+INVALID = UPat.cvar("z", arg=Invalid)
 
 # fmt: off
 pm_ranges = PatternMatcher([
-    Rule("mask_order",     "x ? Invalid : z -> !x ? z : Invalid",      UPat(Ops.WHERE, src=(X, UPat(Ops.CONST, arg=Invalid, name="y"), Z), name="u"), order_masks, when=not_invalid),
-    Rule("mask_outward",   "(x ? y : Invalid) op z -> x ? y op z : Invalid", UPat(PUSHED, custom_early_reject={Ops.WHERE}, name="u"), push_into_mask),
     Rule("mask_known",     "x ? y : Invalid -> y where x holds",       UPat(Ops.WHERE, src=(X, UPat(dtype=(dtypes.weakint, *dtypes.ints), name="y"), INVALID), name="u"), simplify_masked),
     Rule("clause_implied", "x & y -> x, where x implies y",            UPat(Ops.AND, dtypes.bool, name="u"), drop_implied),
 ])
