@@ -13,10 +13,15 @@ import mpmath as mp
 mp.mp.dps = 60
 
 
-def remez(f: Callable[[Any], Any], weight: Callable[[Any], Any], lo: Any, hi: Any, degree: int) -> list[Any]:
+def remez(
+    f: Callable[[Any], Any], weight: Callable[[Any], Any], lo: Any, hi: Any, degree: int
+) -> list[Any]:
     """Coefficients, lowest first, of the polynomial with the least weighted error."""
     count = degree + 2
-    points = [(lo + hi) / 2 + (hi - lo) / 2 * mp.cos(mp.pi * (count - 1 - i) / (count - 1)) for i in range(count)]
+    points = [
+        (lo + hi) / 2 + (hi - lo) / 2 * mp.cos(mp.pi * (count - 1 - i) / (count - 1))
+        for i in range(count)
+    ]
     found: list[Any] = []
     for _ in range(12):
         rows = mp.matrix(count, count)

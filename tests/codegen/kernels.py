@@ -1,4 +1,4 @@
-"""Kernel ASTs as the scheduler makes them, small enough for the PYTHON device, and a way to run them."""
+"""Kernel ASTs as the scheduler makes them, small enough for PYTHON, and a way to run them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def matmul(m: int = 6, n: int = 8, k: int = 4, dtype: DType = F32) -> UOp:
 
 def row_reduce(op: Ops = Ops.ADD, m: int = 6, n: int = 16) -> UOp:
     i, r = UOp.range(m, 0), UOp.range(n, 1, REDUCE)
-    return sink(param(0, m).index(i).store(param(1, m * n).index(i * n + r).reduce(r, arg=op)).end(i))
+    return sink(
+        param(0, m).index(i).store(param(1, m * n).index(i * n + r).reduce(r, arg=op)).end(i)
+    )
 
 
 def column_sum(m: int = 6, n: int = 8) -> UOp:
@@ -93,7 +95,9 @@ def convolution(channels: int = 3, size: int = 6, kernel: int = 3) -> UOp:
     weights = param(2, out * channels * kernel * kernel)
     weight = weights.index(((o * channels + c) * kernel + v) * kernel + u)
     summed = (pixel * weight).reduce(c, v, u)
-    return sink(param(0, out * size * size).index((o * size + y) * size + x).store(summed).end(o, y, x))
+    return sink(
+        param(0, out * size * size).index((o * size + y) * size + x).store(summed).end(o, y, x)
+    )
 
 
 def pool(size: int = 8) -> UOp:
@@ -136,7 +140,9 @@ def gather(n: int = 5, rows: int = 7, columns: int = 4) -> UOp:
     """Rows picked by a sum over a comparison."""
     i, j, r = UOp.range(n, 0), UOp.range(columns, 1), UOp.range(rows, 2, REDUCE)
     wanted = param(2, n, dtypes.int32).index(i)
-    found = r.cast(dtypes.int32).eq(wanted).where(param(1, rows * columns).index(r * columns + j), 0.0)
+    found = (
+        r.cast(dtypes.int32).eq(wanted).where(param(1, rows * columns).index(r * columns + j), 0.0)
+    )
     return sink(param(0, n * columns).index(i * columns + j).store(found.reduce(r)).end(i, j))
 
 
@@ -179,7 +185,9 @@ def in_place(n: int = 16) -> UOp:
 def two_stores(n: int = 16) -> UOp:
     i = UOp.range(n, 0)
     x = param(2, n).index(i)
-    return sink(param(0, n).index(i).store(x + 1.0).end(i), param(1, n).index(i).store(x * 3.0).end(i))
+    return sink(
+        param(0, n).index(i).store(x + 1.0).end(i), param(1, n).index(i).store(x * 3.0).end(i)
+    )
 
 
 KERNELS: dict[str, Callable[[], UOp]] = {
@@ -213,7 +221,11 @@ KERNELS: dict[str, Callable[[], UOp]] = {
 
 def buffers_of(kernel: UOp) -> list[UOp]:
     """The kernel's parameters by slot."""
-    found = {u.arg.slot: u for u in kernel.toposort() if u.op is Ops.PARAM and u.arg.addrspace is AddrSpace.GLOBAL}
+    found = {
+        u.arg.slot: u
+        for u in kernel.toposort()
+        if u.op is Ops.PARAM and u.arg.addrspace is AddrSpace.GLOBAL
+    }
     return [found[slot] for slot in sorted(found)]
 
 
@@ -242,7 +254,10 @@ def run(kernel: UOp, arrays: Sequence[Array], device: str = "CPU") -> list[Array
         dev.allocator._copyin(opaque, memoryview(bytearray(array.tobytes())))
         memory.append(opaque)
     dev.runtime(elf)(
-        *memory, global_size=info.launch_dims({})[0], local_size=info.launch_dims({})[1], vals=info.vals({})
+        *memory,
+        global_size=info.launch_dims({})[0],
+        local_size=info.launch_dims({})[1],
+        vals=info.vals({}),
     )
     found = []
     for array, opaque in zip(arrays, memory, strict=True):

@@ -1,8 +1,8 @@
 """Code generation: the AST of one kernel in, a PROGRAM out. PASSES is the way, with reasons.
 
-    SINK(END(STORE(a[i], REDUCE(b[i*n + k], k)), i))
-      -> opts applied -> lanes -> registers and loads -> concrete types, the target's operations
-      -> LINEAR: one line after another -> text
+SINK(END(STORE(a[i], REDUCE(b[i*n + k], k)), i))
+-> opts applied -> lanes -> registers and loads -> concrete types, the target's operations
+-> LINEAR: one line after another -> text
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def _grid_axes(sink: UOp, ren: Renderer) -> UOp:
     if not ren.has_local:
         return sink
     ends = [u for u in sink.src if u.op is Ops.END]
-    outputs = {r for u in ends for r in u.src[1:] if r.op is Ops.RANGE and r.arg[-1] is AxisType.WEAK}
+    closed = {r for u in ends for r in u.src[1:] if r.op is Ops.RANGE}
+    outputs = {r for r in closed if r.arg[-1] is AxisType.WEAK}
     return sink.substitute({r: r.replace(arg=r.arg.with_kind(AxisType.GLOBAL)) for r in outputs})
 
 
@@ -119,7 +120,7 @@ LOWER = (
     Pass("axis_names", run=_named,
          why="a kernel that is not tuned has a name too"),
     Pass("simplify_opts", sym,
-         why="opts left r*4 + u in every index; divisions by 4 fold while u is a range with bounds"),
+         why="opts left r*4 + u in each index; divisions by 4 fold while u is a range with bounds"),
     Pass("local_buffers", pm_local_buffers, ctx=local_context, when=has_groups,
          why="a reduce over the workgroup goes through shared memory; its loops are still ranges"),
     Pass("add_loads", pm_add_loads,
@@ -147,7 +148,7 @@ LOWER = (
     Pass("decompose_ops", run=for_target,
          why="only operations that the target has"),
     Pass("decompose_dtypes", run=decompose_dtypes, when=has_foreign_dtypes,
-         why="types that the target lacks are stored as bits and computed in float"),
+         why="small floats that the target lacks: stored as bits, computed in float"),
 )
 
 PASSES = SIMPLIFY + OPTIMIZE + LOWER

@@ -53,7 +53,7 @@ def _without_range(op: Ops, x: UOp, rng: UOp) -> UOp | None:
 
 
 def _repeated(op: Ops, x: UOp, size: int | UOp) -> UOp | None:
-    """x reduced with itself n times."""
+    """What n times the same value reduces to."""
     if op is Ops.MAX:
         return x
     if op is not Ops.ADD:
@@ -102,7 +102,7 @@ def _negated(cond: UOp) -> UOp:
 
 
 def _solve(x: UOp, rng: UOp) -> Solved | None:
-    """x as factor*r + rest; None where it is not linear in r."""
+    """Takes x apart as factor*r + rest; None where it is not linear in r."""
     while x.op is Ops.CAST and dtypes.is_int(x.src[0].dtype) and rng in x.ranges:
         inner = x.src[0]
         if inner.vmin < x.dtype.min or inner.vmax > x.dtype.max:
@@ -160,7 +160,7 @@ def _equal_place(cond: UOp, rng: UOp) -> UOp | None:
 
 
 def _load_at(a: UOp, rng: UOp, place: UOp, conditions: list[UOp]) -> UOp | None:
-    """a with r = place, and 0 where the place is outside the range or a condition fails."""
+    """The value a with r = place; 0 where the place is outside the range or a condition fails."""
     size = size_of(rng)
     if any(u.op is Ops.REDUCE and rng in u.ranges for u in a.toposort()):
         return None
@@ -173,7 +173,7 @@ def _load_at(a: UOp, rng: UOp, place: UOp, conditions: list[UOp]) -> UOp | None:
 
 
 def _guarded(a: UOp, rng: UOp, place: UOp, inside: UOp) -> UOp:
-    """a with r = place, each index that uses the range valid only inside it."""
+    """The value a with r = place, each index that uses the range valid only inside it."""
     new = {rng: place}
     for u in a.toposort():
         if u.op is Ops.INDEX and len(u.src) == 2 and rng in u.src[1].ranges:

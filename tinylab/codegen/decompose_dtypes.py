@@ -35,6 +35,7 @@ class SmallFloat(NamedTuple):
 
     @property
     def bias(self) -> int:
+        """What the exponent field of 1.0 holds."""
         return (1 << (self.exponent - 1)) - 1
 
     @property
@@ -79,7 +80,7 @@ def encode(x: UOp, layout: SmallFloat) -> UOp:
     size = raw & 0x7FFFFFFF
     code = _nearest_code(size, layout)
     code = (code < layout.top).where(code, code.const_like(layout.top))
-    is_nan = (size > 0x7F800000)
+    is_nan = size > 0x7F800000
     code = is_nan.where(code.const_like(layout.magnitude), code)
     sign = (raw >> 31) << (layout.exponent + layout.mantissa)
     return (code | sign).cast(layout.bits)
@@ -92,7 +93,7 @@ def _nearest_code(size: UOp, layout: SmallFloat) -> UOp:
     normal = rounded - ((127 - layout.bias) << layout.mantissa)
     if layout.bias == 127:
         return normal
-    # Added to a number whose last place is the smallest denormal, a float rounds to multiples of it.
+    # Added to a number whose last place is the smallest denormal, a float rounds to multiples.
     anchor = UOp.const(2.0 ** (1 - layout.bias - layout.mantissa + 23), F32)
     small = (size.bitcast(F32) + anchor).bitcast(U32) - anchor.bitcast(U32).simplify()
     return (size < ((128 - layout.bias) << 23)).where(small, normal)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _power_of_two(c: UOp) -> int | None:
-    """k of a constant 2**k."""
+    """The k of a constant 2**k."""
     if c.op is Ops.CONST and isinstance(c.arg, int) and c.arg > 0 and c.arg & (c.arg - 1) == 0:
         return int(c.arg).bit_length() - 1
     return None
@@ -32,24 +32,26 @@ def _power_of_two(c: UOp) -> int | None:
 
 
 def floordiv(x: UOp, y: UOp) -> UOp | None:
-    """x // y of integers."""
+    """Quotient of integers, rounded down."""
     if not dtypes.is_int(x.dtype):
         return _float_floordiv(x, y) if dtypes.is_float(x.dtype) else x & y
     shift = _power_of_two(y)
     if shift is not None:
-        return x >> shift if shift else x
+        shifted: UOp = x >> shift
+        return shifted if shift else x
     if x.vmin >= 0 and y.vmin >= 0:
         return x.alu(Ops.CDIV, y)
     if (k := _lift_to_positive(x, y)) is not None:
-        return (x + k * y.arg).alu(Ops.CDIV, y) - k
-    quotient = x.alu(Ops.CDIV, y)
+        quotient: UOp = (x + int(y.arg) * k).alu(Ops.CDIV, y)
+        return quotient - k
+    rounded = x.alu(Ops.CDIV, y)
     rest = x.alu(Ops.CMOD, y)
     down = rest.ne(0) & (rest < 0).ne(y < 0)
-    return down.where(quotient - 1, quotient)
+    return down.where(rounded - 1, rounded)
 
 
 def floormod(x: UOp, y: UOp) -> UOp | None:
-    """x % y of integers; the sign is y's."""
+    """Remainder of integers; the sign is the divisor's."""
     if not dtypes.is_int(x.dtype):
         if not dtypes.is_float(x.dtype):
             return x & y.logical_not()
@@ -57,11 +59,13 @@ def floormod(x: UOp, y: UOp) -> UOp | None:
         return x - quotient * y
     shift = _power_of_two(y)
     if shift is not None:
-        return x & ((1 << shift) - 1)
+        masked: UOp = x & ((1 << shift) - 1)
+        return masked
     if x.vmin >= 0 and y.vmin >= 0:
         return x.alu(Ops.CMOD, y)
     if (k := _lift_to_positive(x, y)) is not None:
-        return (x + k * y.arg).alu(Ops.CMOD, y)
+        lifted: UOp = x + int(y.arg) * k
+        return lifted.alu(Ops.CMOD, y)
     rest = x.alu(Ops.CMOD, y)
     return (rest.ne(0) & (rest < 0).ne(y < 0)).where(rest + y, rest)
 
@@ -85,7 +89,7 @@ def _float_floordiv(x: UOp, y: UOp) -> UOp:
 
 
 def power(x: UOp, y: UOp) -> UOp:
-    """x ** y; small constant powers by multiplication."""
+    """Powers; small constant powers by multiplication."""
     if y.op is Ops.CONST and float(y.arg) == int(y.arg) and 0 <= y.arg <= 8:
         return _product(x, int(y.arg))
     return _float_power(x, y) if dtypes.is_float(x.dtype) else _int_power(x, y)
@@ -169,12 +173,12 @@ def threefry(x: UOp, key: UOp) -> UOp:
 
 
 def subtract(x: UOp, y: UOp) -> UOp:
-    """x + y * -1 as one subtraction."""
+    """Writes x + y * -1 as one subtraction."""
     return x.alu(Ops.SUB, y)
 
 
 def divide(x: UOp, y: UOp) -> UOp:
-    """x * (1 / y) as one division, rounded once."""
+    """Writes x * (1 / y) as one division, rounded once."""
     return x.alu(Ops.FDIV, y)
 
 
@@ -194,10 +198,13 @@ X, Y, A, B, C = UPat.var("x"), UPat.var("y"), UPat.var("a"), UPat.var("b"), UPat
 
 # fmt: off
 _FLOOR = (
-    Rule("floordiv", "x // y -> a shift, or cdiv and a correction", UPat(Ops.FLOORDIV, src=(X, Y)), floordiv),
-    Rule("floormod", "x % y -> a mask, or cmod and a correction", UPat(Ops.FLOORMOD, src=(X, Y)), floormod),
+    Rule("floordiv", "x // y -> a shift, or cdiv and a correction",
+         UPat(Ops.FLOORDIV, src=(X, Y)), floordiv),
+    Rule("floormod", "x % y -> a mask, or cmod and a correction",
+         UPat(Ops.FLOORMOD, src=(X, Y)), floormod),
 )
-_POWER = (Rule("power", "x ** y -> exp2(y * log2(|x|)), special cases", UPat(Ops.POW, src=(X, Y)), power),)
+_POWER = (Rule("power", "x ** y -> exp2(y * log2(|x|)), special cases",
+               UPat(Ops.POW, src=(X, Y)), power),)
 _THREEFRY = (Rule("threefry", "threefry(x, key) -> 20 rounds of add, rotate, xor",
                   UPat(Ops.THREEFRY, src=(X, UPat.var("key"))), threefry),)
 _SUB = (Rule("subtract", "x + y * -1 -> x - y",

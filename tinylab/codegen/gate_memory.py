@@ -8,7 +8,7 @@ c ? LOAD(a[i], 0, gate c) : other  ->  LOAD(a[i], other, gate c)
 from __future__ import annotations
 
 from tinylab.dtype import Invalid
-from tinylab.opcodes import GroupOp, Ops
+from tinylab.opcodes import Ops
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 
@@ -26,7 +26,7 @@ def hoist_valid(u: UOp) -> UOp | None:
 
 
 def merge_valid(c: UOp, x: UOp) -> UOp | None:
-    """c ? (d ? i : Invalid) : Invalid -> (c & d) ? i : Invalid."""
+    """A mask in a mask is one mask of both conditions."""
     return x.src[1].valid(c & x.src[0]) if _is_guarded(x) else None
 
 
@@ -95,8 +95,8 @@ pm_gate_memory = PatternMatcher([
     Rule("hoist_valid", "(c ? i : Invalid) + x -> c ? (i + x) : Invalid",
          UPat(_INDEX_ALU, name="u"), hoist_valid),
     Rule("merge_valid", "c ? (d ? i : Invalid) : Invalid -> c&d ? i : Invalid",
-         UPat(Ops.WHERE, src=(UPat.var("c"), UPat(Ops.WHERE, name="x"), UPat(Ops.CONST, arg=Invalid))),
-         merge_valid),
+         UPat(Ops.WHERE, src=(UPat.var("c"), UPat(Ops.WHERE, name="x"),
+                              UPat(Ops.CONST, arg=Invalid))), merge_valid),
     Rule("gate_load", "LOAD(a[c ? i : Invalid]) -> LOAD(a[i], 0, c)", _LOAD, gate_load),
     Rule("gate_store", "STORE(a[c ? i : Invalid], x) -> STORE(a[i], x, c)", _STORE, gate_store),
     Rule("closed_load", "LOAD(a, alt, True) -> LOAD(a); LOAD(a, alt, False) -> alt",
@@ -110,5 +110,3 @@ pm_gate_memory = PatternMatcher([
          alternative_of_load),
 ])
 # fmt: on
-
-assert GroupOp.ALU >= set(_INDEX_ALU) - {Ops.CAST}, "hoisting is for arithmetic"

@@ -8,6 +8,7 @@ all of them fit.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 GRID_KINDS = (AxisType.GLOBAL, AxisType.DEVICE)
 WORKGROUP_KINDS = (AxisType.WARP, AxisType.LOCAL, AxisType.GROUP_REDUCE)
 MAX_AXES = 3
+_NO_LIMIT = 1 << 62
 
 
 def has_grid(sink: UOp, ctx: object = None) -> bool:
@@ -75,7 +77,8 @@ def _replaced(sink: UOp, new: dict[UOp, UOp]) -> UOp:
                 continue
         elif u.op is Ops.AFTER:
             # What the launch sets needs no order.
-            src = (src[0], *(s for s, old in zip(src[1:], u.src[1:], strict=True) if old not in new))
+            waits = zip(src[1:], u.src[1:], strict=True)
+            src = (src[0], *(s for s, old in waits if old not in new))
             if len(src) == 1:
                 done[u] = src[0]
                 continue
@@ -100,7 +103,7 @@ def grouped_dims(prefix: str, sizes: list[int], limits: tuple[int, ...] | None) 
 
     Raises: CodegenError where the grid is too large for the target.
     """
-    most = list(limits) if limits else [math.inf] * MAX_AXES  # type: ignore[list-item]
+    most = list(limits) if limits else [_NO_LIMIT] * MAX_AXES
     axes = _merged(sizes, most)
     if axes is None:
         flat = UOp.const(0, dtypes.weakint)
@@ -121,7 +124,7 @@ def _merged(sizes: list[int], limits: list[int]) -> list[list[int]] | None:
     """Neighbouring sizes put together until at most three axes are left; None if none fit."""
     axes = [[s] for s in sizes]
     while len(axes) > min(MAX_AXES, len(limits)):
-        products = [math.prod(a) * math.prod(b) for a, b in zip(axes, axes[1:], strict=False)]
+        products = [math.prod(a) * math.prod(b) for a, b in itertools.pairwise(axes)]
         i = products.index(min(products))
         axes[i : i + 2] = [axes[i] + axes[i + 1]]
     fits = all(math.prod(a) <= limit for a, limit in zip(axes, limits, strict=False))

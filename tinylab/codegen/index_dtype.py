@@ -137,9 +137,7 @@ def _where(c: Concrete, u: UOp) -> UOp:
     if u.src[1].dtype is u.src[2].dtype and not dtypes.is_weak(u.dtype):
         return _plain(c, u)
     dtype = c.common_type(u, u.src[1:])
-    return u.replace(
-        src=(c.new[u.src[0]], *(c.as_type(s, dtype) for s in u.src[1:])), dtype=dtype
-    )
+    return u.replace(src=(c.new[u.src[0]], *(c.as_type(s, dtype) for s in u.src[1:])), dtype=dtype)
 
 
 def _shift(c: Concrete, u: UOp) -> UOp:
@@ -147,9 +145,12 @@ def _shift(c: Concrete, u: UOp) -> UOp:
     return u.replace(src=tuple(c.as_type(s, dtype) for s in u.src), dtype=dtype)
 
 
+_FLOAT_FUNCTIONS = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.RECIPROCAL)
+
+
 def _unary(c: Concrete, u: UOp) -> UOp:
     dtype = c.common_type(u, u.src)
-    if u.op in (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.RECIPROCAL) and not dtypes.is_float(dtype):
+    if u.op in _FLOAT_FUNCTIONS and not dtypes.is_float(dtype):
         dtype = u.dtype if not dtypes.is_weak(u.dtype) else strong_dtype(dtypes.weakfloat)
     return u.replace(src=(c.as_type(u.src[0], dtype),), dtype=dtype)
 
@@ -182,7 +183,8 @@ def _index_like(dtype: DType) -> DType:
 
 def _store(c: Concrete, u: UOp) -> UOp:
     target = c.new[u.src[0]]
-    return u.replace(src=(target, c.as_type(u.src[1], target.dtype), *(c.new[s] for s in u.src[2:])))
+    gates = (c.new[s] for s in u.src[2:])
+    return u.replace(src=(target, c.as_type(u.src[1], target.dtype), *gates))
 
 
 def _load(c: Concrete, u: UOp) -> UOp:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
-from tinylab.uop.build import shape_to_shape_arg
-from tinylab.uop.ops import UOp
+from tinylab.uop.ops import UOp, shape_to_shape_arg
 
 
 def reshape(x: UOp, shape: Sequence[int]) -> UOp:

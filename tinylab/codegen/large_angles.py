@@ -9,6 +9,7 @@ Source: Payne, Hanek, "Radian reduction for trigonometric functions", 1983.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 from tinylab.dtype import dtypes
@@ -56,7 +57,7 @@ def reduce_large(x: UOp, mantissa: int, bias: int) -> tuple[UOp, UOp]:
 
 
 def _window(start: UOp, count: int, most: int) -> list[UOp]:
-    """`count` words of 2/pi beginning at a bit: chosen by the bits of the position, then shifted."""
+    """`count` words of 2/pi beginning at a bit: chosen by the position's bits, then shifted."""
     u64 = dtypes.uint64
     places = most // 32 + 1
     words: list[UOp] = [UOp.const(w, u64) for w in two_over_pi(places + count + 1)]
@@ -71,7 +72,7 @@ def _window(start: UOp, count: int, most: int) -> list[UOp]:
         ]
         step >>= 1
     shift = start & 31
-    pairs = [(a << 32) | b for a, b in zip(words, words[1:], strict=False)]
+    pairs = [(a << 32) | b for a, b in itertools.pairwise(words)]
     return [((p << shift) >> 32) for p in pairs[:count]]
 
 

@@ -113,7 +113,7 @@ class _Nest:
         return self.blocks.setdefault(path[-1] if path else None, _Block())
 
     def _edge(self, s: UOp, u: UOp) -> None:
-        """s runs before u: so do, in the block around both, the loops that they are in."""
+        """Node s runs before u: so do, in the block around both, the loops that they are in."""
         (a, first), (b, second) = self.place[s], self.place[u]
         depth = 0
         while depth < len(a) and depth < len(b) and a[depth] is b[depth]:
@@ -154,7 +154,7 @@ def loops_of(end: UOp) -> list[UOp]:
 
 
 def _by_need(block: _Block) -> list[UOp]:
-    """Depth first from what nobody waits for: what one needs stands as close before it as it can."""
+    """Depth first from what nobody waits for: what a node needs stands just before it."""
     units, needs = block.units, block.needs
     needed = {n for waits in needs.values() for n in waits}
     roots = [u for u in units if u.op in _FIRST]
@@ -211,7 +211,10 @@ def order_accesses(sink: UOp) -> UOp:
     for store, loads in hazards.items():
         below = store.toposort()
         waiting = [
-            ld for ld in loads if ld not in below and store not in ld.toposort()
+            ld
+            for ld in loads
+            if ld not in below
+            and store not in ld.toposort()
             and set(ld.ranges) <= set(store.ranges)
         ]
         if waiting:

@@ -40,9 +40,7 @@ def local_context(sink: UOp, ctx: object = None) -> LocalContext:
 
 def has_groups(sink: UOp, ctx: object = None) -> bool:
     """Whether a reduce is spread over the workgroup."""
-    return any(
-        u.op is Ops.RANGE and u.arg[-1] is AxisType.GROUP_REDUCE for u in sink.toposort()
-    )
+    return any(u.op is Ops.RANGE and u.arg[-1] is AxisType.GROUP_REDUCE for u in sink.toposort())
 
 
 def _is_group(rng: UOp) -> bool:
@@ -67,10 +65,7 @@ def group_to_local(red: UOp, ctx: LocalContext) -> UOp | None:
     arg = ParamArg(next(ctx.slots), red.dtype, addrspace=AddrSpace.LOCAL)
     shared = UOp(Ops.BUFFER, red.dtype, (UOp.const(size),), arg)
     stored = shared.index(_flat([*places, *groups])).store(part)
-    again = [
-        r.replace(arg=RangeArg((next(ctx.axes), AxisType.REDUCE)))
-        for r in groups
-    ]
+    again = [r.replace(arg=RangeArg((next(ctx.axes), AxisType.REDUCE))) for r in groups]
     found = shared.after(stored.barrier()).index(_flat([*places, *again]))
     return found.reduce(*again, arg=red.arg)
 

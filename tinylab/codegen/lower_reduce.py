@@ -16,8 +16,15 @@ from tinylab.codegen.range_tools import range_key, rebuild_with
 from tinylab.dtype import AddrSpace
 from tinylab.opcodes import Ops
 from tinylab.uop.args import ParamArg
-from tinylab.uop.build import shape_to_shape_arg
-from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, identity_element, rebuild
+from tinylab.uop.ops import (
+    PatternMatcher,
+    Rule,
+    UOp,
+    UPat,
+    identity_element,
+    rebuild,
+    shape_to_shape_arg,
+)
 
 
 def first_register(sink: UOp, ctx: object = None) -> Iterator[int]:
@@ -46,7 +53,7 @@ def reduce_to_accumulator(red: UOp, ctx: Iterator[int]) -> UOp | None:
 
 
 def _add(op: Ops, acc: UOp, x: UOp) -> UOp:
-    """acc + x; lanes that are reduced at once are added one after another."""
+    """The sum acc + x; lanes that are reduced at once are added one after another."""
     if x.op is Ops.REDUCE and x.arg == (op, 1) and len(x.src) == 1:
         for i in range(x.src[0].shape[0]):
             acc = acc.alu(op, _item(x.src[0], i))

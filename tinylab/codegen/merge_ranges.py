@@ -7,6 +7,8 @@ Fewer, longer loops leave more to choose: lanes and threads find divisors in one
 
 from __future__ import annotations
 
+import itertools
+
 from tinylab.codegen.opt.strides import sum_terms, term_stride
 from tinylab.codegen.range_tools import CLOSERS, range_key, rebuild_with, size_of
 from tinylab.opcodes import AxisType, Ops
@@ -29,7 +31,7 @@ def _first_pair(sink: UOp) -> tuple[UOp, UOp] | None:
     uses = _range_uses(order)
     for closer in closers:
         ranges = sorted((r for r in closer.src[1:] if r.op is Ops.RANGE), key=range_key)
-        for outer, inner in zip(ranges, ranges[1:], strict=False):
+        for outer, inner in itertools.pairwise(ranges):
             if _closed_together(closers, outer, inner) and _may_merge(uses, outer, inner):
                 return outer, inner
     return None
@@ -37,28 +39,20 @@ def _first_pair(sink: UOp) -> tuple[UOp, UOp] | None:
 
 def _range_uses(order: dict[UOp, None]) -> dict[UOp, list[dict[UOp, int] | None]]:
     """For each range the indices that use it, as strides; None for any other use."""
-    indices: dict[UOp, dict[UOp, int] | None] = {}
-    inside: set[UOp] = set()
-    for u in order:
-        if u.op is Ops.INDEX:
-            for idx in u.src[1:]:
-                if idx not in indices:
-                    indices[idx] = _linear(idx)
+    indices = {idx: _linear(idx) for u in order if u.op is Ops.INDEX for idx in u.src[1:]}
+    uses: dict[UOp, list[dict[UOp, int] | None]] = {}
+    sums: set[UOp] = set()
     for idx, strides in indices.items():
         if strides is not None:
-            inside.update(_sum_nodes(idx))
-    uses: dict[UOp, list[dict[UOp, int] | None]] = {}
-    for idx, strides in indices.items():
+            sums.update(_sum_nodes(idx))
         for rng in idx.ranges:
             uses.setdefault(rng, []).append(strides)
     for u in order:
-        if u.op in CLOSERS or u.op is Ops.INDEX or u in inside:
+        if u.op in CLOSERS or u.op is Ops.INDEX or u in sums:
             continue
-        for s in u.src:
-            # A use that is no sum inside an index: a comparison, a cast, an effect's order.
-            if s.op is Ops.RANGE or (s in inside and s.ranges):
-                for rng in s.ranges:
-                    uses.setdefault(rng, []).append(None)
+        # A use that is no sum inside an index: a comparison, a cast, an effect's order.
+        for rng in {r for s in u.src if s.op is Ops.RANGE or s in sums for r in s.ranges}:
+            uses.setdefault(rng, []).append(None)
     return uses
 
 
@@ -89,9 +83,7 @@ def _closed_together(closers: list[UOp], outer: UOp, inner: UOp) -> bool:
     return all((outer in u.src[1:]) == (inner in u.src[1:]) for u in closers)
 
 
-def _may_merge(
-    uses: dict[UOp, list[dict[UOp, int] | None]], outer: UOp, inner: UOp
-) -> bool:
+def _may_merge(uses: dict[UOp, list[dict[UOp, int] | None]], outer: UOp, inner: UOp) -> bool:
     size = size_of(inner)
     kinds_agree = outer.arg[-1] is inner.arg[-1] and outer.arg[-1] in MERGEABLE
     known = isinstance(size, int) and isinstance(size_of(outer), int)

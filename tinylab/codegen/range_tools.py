@@ -1,4 +1,4 @@
-"""What passes and opts share about RANGEs: their order, their sizes, and putting others in their place."""
+"""What passes and opts share about RANGEs: order, sizes, and putting others in their place."""
 
 from __future__ import annotations
 

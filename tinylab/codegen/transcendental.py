@@ -42,7 +42,7 @@ class Layout(NamedTuple):
 
     @property
     def to_nearest(self) -> float:
-        """x + this - this is x rounded to a whole number."""
+        """Added to x and taken off again it leaves x rounded to a whole number."""
         return 1.5 * 2.0**self.mantissa
 
 
@@ -156,13 +156,13 @@ def is_log2_e(x: UOp, c: UOp) -> bool:
 
 
 def _clamp(x: UOp, lo: float, hi: float) -> UOp:
-    """x between two values; NaN stays NaN."""
+    """Hold x between two values; NaN stays NaN."""
     x = (x < lo).where(x.const_like(lo), x)
     return (x > hi).where(x.const_like(hi), x)
 
 
 def _scale(x: UOp, shifted: UOp, layout: Layout) -> UOp:
-    """x * 2**n where shifted = n + to_nearest: in two steps, so that denormal results round once."""
+    """Multiply by 2**n, shifted = n + to_nearest; in two steps, so that denormals round once."""
     signed = dtypes.int32 if layout.dtype is dtypes.float32 else dtypes.int64
     start = UOp.const(layout.to_nearest, layout.dtype).bitcast(signed).simplify()
     n = shifted.bitcast(signed) - start.arg
@@ -214,7 +214,7 @@ def _log2_near_one(m: UOp, whole: UOp, layout: Layout) -> UOp:
 
 
 def sin(x: UOp, u: UOp) -> UOp | None:
-    """sin x: x less whole quarter turns, then a sine or a cosine by the quarter."""
+    """Sine of x: x less whole quarter turns, then a sine or a cosine by the quarter."""
     layout = LAYOUTS.get(x.dtype)
     if layout is None:
         return _in_float32(u)
@@ -262,7 +262,8 @@ _RULES = {
     Ops.EXP2: (
         Rule("exp", "exp2(x * log2 e) -> e**x: 2**n * polynomial(x - n*ln 2)",
              UPat(Ops.EXP2, src=(UPat(Ops.MUL, src=[X, C]),)), exp, when=is_log2_e),
-        Rule("exp2", "exp2(x) -> 2**n * polynomial(x - n)", UPat(Ops.EXP2, src=(X,), name="u"), exp2),
+        Rule("exp2", "exp2(x) -> 2**n * polynomial(x - n)",
+             UPat(Ops.EXP2, src=(X,), name="u"), exp2),
     ),
     Ops.LOG2: (Rule("log2", "log2(x) -> exponent + polynomial(mantissa - 1)",
                     UPat(Ops.LOG2, src=(X,), name="u"), log2),),

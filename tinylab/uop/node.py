@@ -81,6 +81,19 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
     _mask: int
     _LAZY: ClassVar[dict[str, Callable[[UOp], Any]]] = {}
 
+    if TYPE_CHECKING:  # what the metaclass takes
+
+        def __init__(
+            self,
+            op: Ops,
+            dtype: DType | None = None,
+            src: tuple[UOp, ...] = (),
+            arg: Any = None,
+            tag: Any = None,
+            metadata: tuple[Any, ...] | None = None,
+            _buffer: Buffer | None = None,
+        ) -> None: ...
+
     def __reduce__(self) -> tuple[Any, ...]:
         return UOp, (self.op, self.dtype, self.src, self.arg, self.tag)
 

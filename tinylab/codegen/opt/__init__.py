@@ -45,7 +45,7 @@ class Opt(NamedTuple):
     arg: int | tuple[int, ...] | None = None
 
 
-def check(holds: bool, message: str, help: str | None = None) -> None:  # noqa: A002
+def check(holds: bool, message: str, help: str | None = None) -> None:
     """Refuse an opt with a sentence that says why.
 
     Raises: KernelOptError unless the condition holds.

@@ -44,7 +44,7 @@ def _amount(opt: Opt, rng: UOp) -> int:
         f"{opt.op.name} of a whole axis needs a known size, not {rng.src[0].render()}",
     )
     check(opt.arg >= 0, f"{opt.op.name} by {opt.arg}: an amount is 1 or more, 0 for the whole axis")
-    return opt.arg or int(size)  # type: ignore[arg-type]
+    return opt.arg or int(size)
 
 
 def _kind_name(rng: UOp) -> str:
@@ -126,7 +126,7 @@ def group(k: Scheduler, opt: Opt) -> None:
     check(rng.arg[-1] is AxisType.REDUCE, f"group is for reduce, not {_kind_name(rng)}")
     reduces = [u for u in k.reduceops if rng in u.src[1:]]
     kinds = (AxisType.UPCAST, *WORKGROUP_KINDS)
-    held = math.prod(int(size_of(k.rngs[i])) for i in k.axes_of(*kinds))  # type: ignore[arg-type]
+    held = math.prod(int(size_of(k.rngs[i])) for i in k.axes_of(*kinds))
     needed = amount * held * sum(u.dtype.itemsize for u in reduces)
     check(
         needed <= k.ren.shared_max,
@@ -139,7 +139,8 @@ def group(k: Scheduler, opt: Opt) -> None:
 
 def nolocals(k: Scheduler, opt: Opt) -> None:
     """A grid without workgroups."""
-    check(not k.axes_of(*WORKGROUP_KINDS), "no locals can't have locals: an axis is in the workgroup")
+    grouped = k.axes_of(*WORKGROUP_KINDS)
+    check(not grouped, f"no locals can't have locals: axes {grouped} are in the workgroup")
     k.dont_use_locals = True
 
 

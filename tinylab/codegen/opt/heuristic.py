@@ -12,9 +12,9 @@ import math
 from typing import TYPE_CHECKING
 
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps
-from tinylab.codegen.range_tools import size_of
 from tinylab.codegen.opt.actions import max_threads
 from tinylab.codegen.opt.strides import Access, accesses
+from tinylab.codegen.range_tools import size_of
 from tinylab.dtype import dtypes
 from tinylab.opcodes import AxisType, Ops
 
@@ -101,9 +101,7 @@ class _Work:
             for a in found
         )
         heavy = sum(u.op in (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW) for u in k.ast.toposort())
-        self.flops += heavy * 20 * math.prod(
-            n for arg, n in sizes.items() if arg[-1] in LOOP_KINDS
-        )
+        self.flops += heavy * 20 * math.prod(n for arg, n in sizes.items() if arg[-1] in LOOP_KINDS)
 
     @property
     def nanoseconds(self) -> float:
@@ -160,11 +158,11 @@ def _pad_for_vectors(k: Scheduler, rng: UOp, width: int) -> UOp:
     """Round an axis up if its divisors are poor and few lanes are wasted."""
     size = _int_size(rng)
     amount = _vector_amount(size, width)
-    if amount >= width // 2 and amount & (amount - 1) == 0:
-        return rng
-    for multiple in (2 * width, width):
-        padded = -(-size // multiple) * multiple
-        if size >= width and padded <= size * (1.05 if multiple > width else 1.25):
+    if amount == width or size < width or k.ren.vector_width(dtypes.float32) < 8:
+        return rng  # without wide vectors a masked access is a branch for each lane
+    fair = amount >= width // 2 and amount & (amount - 1) == 0
+    for multiple, waste in ((2 * width, 1.05), (width, 1.05 if fair else 1.25)):
+        if -(-size // multiple) * multiple <= size * waste:
             return _padded(k, rng, multiple)
     return rng
 

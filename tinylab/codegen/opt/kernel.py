@@ -1,4 +1,4 @@
-"""A kernel under tuning: its ranges in order, their sizes and kinds, and the opts applied so far."""
+"""A kernel under tuning: its ranges in order, their sizes and kinds, the opts applied so far."""
 
 from __future__ import annotations
 
@@ -52,18 +52,22 @@ class Scheduler:
 
     @property
     def shape_len(self) -> int:
+        """How many axes there are."""
         return len(self.rngs)
 
     @property
     def full_shape(self) -> list[int | UOp]:
+        """The size of each axis."""
         return [size_of(r) for r in self.rngs]
 
     @property
     def axis_types(self) -> list[AxisType]:
+        """The kind of each axis."""
         return [r.arg[-1] for r in self.rngs]
 
     @property
     def reduceops(self) -> list[UOp]:
+        """The kernel's reduces."""
         return [u for u in self.ast.toposort() if u.op is Ops.REDUCE]
 
     def axes_of(self, *kinds: AxisType) -> list[int]:
@@ -122,7 +126,9 @@ class Scheduler:
         else:
             axes = list(range(self.shape_len))
         if axis is None or not 0 <= axis < len(axes):
-            raise KernelOptError(f"invalid axis on {op.name}: {axis}, but it can choose of {len(axes)}")
+            raise KernelOptError(
+                f"invalid axis on {op.name}: {axis}, it has {len(axes)} to choose of"
+            )
         return axes[axis]
 
     def apply_opt(self, opt: Opt, append_opt: bool = True) -> None:
@@ -175,9 +181,7 @@ class Scheduler:
     def kernel_name(self) -> str:
         """'r' or 'E' (has a reduce, or none), then each size in its colour."""
         kind = "r" if self.reduceops else "E"
-        sizes = (
-            colored(t, c) for t, c in zip(self.size_texts(), self.axis_colors(), strict=True)
-        )
+        sizes = (colored(t, c) for t, c in zip(self.size_texts(), self.axis_colors(), strict=True))
         return colored("_", "BLACK").join([kind, *sizes])
 
     def get_optimized_ast(self, name_override: str | None = None) -> UOp:
