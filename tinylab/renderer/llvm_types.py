@@ -67,7 +67,7 @@ def splat(scalar: str, literal: str, lanes: int) -> str:
 def constant(value: ConstType, dtype: DType) -> str:
     """An exact literal: 2.5 -> 2.5, float32 0.1 -> 0x3FB99999A0000000, float16 1.0 -> 15360."""
     if value is Invalid:
-        raise RenderError("an Invalid index is used", help="loads and stores of it are gated before")
+        raise RenderError("an Invalid index is used", help="loads and stores of it are gated first")
     if dtype is dtypes.bool:
         return "true" if value else "false"
     if dtype.kind != "float":

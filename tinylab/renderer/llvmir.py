@@ -10,7 +10,6 @@ whose line is the uop's index in the linear list + 1, in a file named like the k
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Sequence
 
 from tinylab.dtype import AddrSpace, DType, dtypes
@@ -95,6 +94,7 @@ class _Body:
         self.loops: list[tuple[UOp, str, str]] = []  # RANGE, its block, the block before it
         self.branches: list[str] = []  # the block behind each open IF
         self.accesses: dict[UOp, list[UOp]] = {}
+        self.targets: set[UOp] = set()  # addresses that are loaded from or stored to
         self.loose: set[UOp] = set()
         self.products: set[UOp] = set()
         self.in_sums: set[UOp] = set()
@@ -108,8 +108,9 @@ class _Body:
                 if buffer is None:
                     raise RenderError(f"{u.op} of something that is no buffer: {u.src[0].op}")
                 self.accesses.setdefault(buffer, []).append(u.src[0])
+                self.targets.add(_inner(u.src[0]))
                 if len(u.src) > 2:
-                    self.loose.add(u.src[0])
+                    self.loose |= {u.src[0], _inner(u.src[0])}
             if u.op in (Ops.ADD, Ops.SUB) and u.dtype.kind == "float":
                 factors = {s for s in u.src if s.op is Ops.MUL}
                 self.products |= factors
@@ -214,18 +215,15 @@ class _Body:
 
     def movement(self, u: UOp) -> None:
         """INDEX, SHRINK, RESHAPE, … of a value move its lanes; of memory they are an address."""
-        if buffer_of(u) is None:
+        buffer = buffer_of(u)
+        if buffer is None:
             self.values[u] = move(self.w, u, self.value(u.src[0]))
             return
-        buffer = buffer_of(u)
-        assert buffer is not None, "just asked"
-        if u.op is Ops.RESHAPE or self.memories[buffer].cells or u not in self._targets(buffer):
+        memory = self.memories[buffer]
+        if u.op is Ops.RESHAPE or memory.cells or u not in self.targets:
             return
-        place = place_of(self.memories[buffer], u, self.value)
+        place = place_of(memory, u, self.value)
         self.pointers[u] = address(self.w, place, u in self.loose)
-
-    def _targets(self, buffer: UOp) -> list[UOp]:
-        return [_inner(t) for t in self.accesses.get(buffer, ())]
 
     def custom(self, u: UOp) -> None:
         """Text of the user's, with the operands filled in; what it gives is its result."""
@@ -399,7 +397,6 @@ def _inner(target: UOp) -> UOp:
     return target
 
 
-@functools.cache
 def _is_accumulator(u: UOp) -> bool:
     """Whether a value is what a register held: the running value of a reduction."""
     if u.op is not Ops.LOAD:

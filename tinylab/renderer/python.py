@@ -226,7 +226,7 @@ def _type(dtype: DType, shape: tuple[int, ...]) -> str:
 def _literal(u: UOp) -> str:
     value = u.arg
     if value is Invalid:
-        raise RenderError("an Invalid index is used", help="loads and stores of it are gated before")
+        raise RenderError("an Invalid index is used", help="loads and stores of it are gated first")
     if isinstance(value, float):
         if math.isnan(value):
             return "nan"
