@@ -1,0 +1,24 @@
+"""Settings of every test: graphs are checked at stage boundaries, caches are the tests' own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+# Before tinylab is imported: it reads its settings once. Worker processes of a run share nothing.
+os.environ.setdefault("SPEC", "1")
+os.environ.setdefault("NO_COLOR", "1")
+_CACHE = tempfile.TemporaryDirectory(prefix="tinylab-tests-")
+os.environ["CACHEDB"] = os.path.join(_CACHE.name, "cache.db")
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "default",
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    print_blob=True,
+)
+settings.register_profile("long", parent=settings.get_profile("default"), max_examples=5000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
