@@ -66,6 +66,8 @@ def inflate(blob: bytes) -> bytes:
         raise TraceError(f"a part of the file cannot be unpacked: {error}") from None
     if machine.unconsumed_tail:
         raise TraceError(f"a part of the file unpacks to more than {_MOST_BYTES} bytes")
+    if not machine.eof:
+        raise TraceError(f"a part of the file ends after {len(blob)} bytes, in the middle")
     return found
 
 

@@ -269,7 +269,6 @@ class Record:
         with self._lock:
             stack = self._leave(matches)
             self._encode(ended, matches)
-            matches.clear()
             if root_after is not None:
                 ended.root_after = self.nodes.add(root_after)
             if error is not None:
