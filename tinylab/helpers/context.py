@@ -11,6 +11,7 @@ A pass never reads the environment; it reads a setting here or is handed what it
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import difflib
 import functools
 import importlib
@@ -51,8 +52,32 @@ class ContextVar(Generic[T]):
             raise SettingError(f"attempt to recreate ContextVar {key}")
         self.key, self.help = key, help
         self.default: T = default_value
-        self.value: T = getenv(key, default_value)
+        self._everywhere: T = getenv(key, default_value)
+        # What a Context has set in this thread; the empty tuple where none has.
+        self._here: contextvars.ContextVar[tuple[T] | tuple[()]]
+        self._here = contextvars.ContextVar(key, default=())
         SETTINGS[key] = self
+
+    @property
+    def value(self) -> T:
+        """The value in this thread: what the innermost Context says, else that of the process."""
+        here = self._here.get()
+        return here[0] if here else self._everywhere
+
+    @value.setter
+    def value(self, new: T) -> None:
+        if self._here.get():
+            self._here.set((new,))
+        else:
+            self._everywhere = new
+
+    def enter(self, new: T) -> contextvars.Token[Any]:
+        """Another value for this thread, until `leave` gets the token back."""
+        return self._here.set((new,))
+
+    def leave(self, token: contextvars.Token[Any]) -> None:
+        """The value that was there before `enter`."""
+        self._here.reset(token)
 
     def __repr__(self) -> str:
         return f"{self.key}={self.value!r}"
@@ -136,7 +161,10 @@ class DevSetting(ContextVar[str]):
 
 
 class Context(contextlib.ContextDecorator):
-    """Settings changed for a block or, as a decorator, a call: ``with Context(DEBUG=2): ...``."""
+    """Settings changed for a block or, as a decorator, a call: ``with Context(DEBUG=2): ...``.
+
+    Only the thread that enters it sees the change.
+    """
 
     def __init__(self, **changes: Any) -> None:
         for name in changes:
@@ -145,16 +173,18 @@ class Context(contextlib.ContextDecorator):
                 help_ = f"did you mean {near[0]}?" if near else None
                 raise SettingError(f"no setting is called {name}", help_)
         self._changes = changes
-        self._before: list[dict[str, Any]] = []
+        self._entered: list[dict[str, contextvars.Token[Any]]] = []
+
+    def _recreate_cm(self) -> Context:
+        return Context(**self._changes)  # a decorated function may run in several threads
 
     def __enter__(self) -> None:
-        self._before.append({name: SETTINGS[name].value for name in self._changes})
-        for name, value in self._changes.items():
-            SETTINGS[name].value = _plain(value)
+        changes = {name: _plain(value) for name, value in self._changes.items()}
+        self._entered.append({name: SETTINGS[name].enter(v) for name, v in changes.items()})
 
     def __exit__(self, *exc: object) -> None:
-        for name, value in self._before.pop().items():
-            SETTINGS[name].value = value
+        for name, token in self._entered.pop().items():
+            SETTINGS[name].leave(token)
 
 
 def _cpu_count() -> int:
@@ -175,7 +205,7 @@ TRACK_MATCH_STATS = ContextVar(
 NO_COLOR = ContextVar("NO_COLOR", 0, "no colours in printed text")
 
 # *** checks
-SPEC = ContextVar("SPEC", 1, "check 1 graphs between stages, 2 every node, 3 shapes, 4 text")
+SPEC = ContextVar("SPEC", 0, "check 1 graphs between stages, 2 every node, 3 shapes, 4 text")
 CHECK_OOB = ContextVar("CHECK_OOB", 0, "prove index bounds with z3")
 VALIDATE_WITH_CPU = ContextVar("VALIDATE_WITH_CPU", 0, "run each kernel on the CPU too and compare")
 DISALLOW_BROADCAST = ContextVar("DISALLOW_BROADCAST", 0, "sources of one node must have one shape")

@@ -179,9 +179,11 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
     def ranges(self) -> dict[UOp, None]:
         """The RANGEs that are open at this node: used below it and not ended."""
         try:
-            return self._ranges  # type: ignore[attr-defined, no-any-return]
+            found: dict[UOp, None] = self._ranges  # type: ignore[attr-defined]
         except AttributeError:
-            return self._lazy("_ranges")  # type: ignore[no-any-return]
+            found = self._lazy("_ranges")
+        # A RANGE does not hold itself: a node in a cycle would outlive its last user.
+        return {**found, self: None} if self.op is Ops.RANGE else found
 
     @property
     def device(self) -> str | tuple[str, ...] | None:
@@ -371,9 +373,6 @@ def _same_types(a: Iterable[UOp], b: Iterable[UOp]) -> bool:
 
 def _ranges_of(node: UOp) -> dict[UOp, None]:
     op, src = node.op, node.src
-    if op is Ops.RANGE:
-        below = [s.ranges for s in src]
-        return {**_merge(below), node: None}
     if op in (Ops.END, Ops.REDUCE, Ops.STAGE):
         ended = dict.fromkeys(r for s in src[1:] for r in s.ranges if r in src[1:])
         return {r: None for r in _merge([s.ranges for s in src]) if r not in ended}

@@ -86,7 +86,10 @@ class RewriteContext:
         self.replaced: dict[UOp, UOp] = {}
         self.chain: list[Rule] = []
         self.log = log
-        self.find = self._find if log is None else self._find_logged
+
+    def find(self, pm: PatternMatcher, node: UOp) -> UOp | None:
+        """What a table makes of a node; noted where somebody listens."""
+        return self._find(pm, node) if self.log is None else self._find_logged(pm, node)
 
     def _find(self, pm: PatternMatcher, node: UOp) -> UOp | None:
         found = pm.find(node, self.ctx)
@@ -135,7 +138,8 @@ class RewriteContext:
     # benchmarks/compile.py.
     def unified_rewrite(self, root: UOp) -> UOp:  # noqa: C901
         """To the fixed point: bpm on the way down, pm on the way up."""
-        replaced, pm, bpm, find = self.replaced, self.pm, self.bpm, self.find
+        replaced, pm, bpm = self.replaced, self.pm, self.bpm
+        find = self._find if self.log is None else self._find_logged
         waiting: dict[UOp, list[Rule]] = {}  # nodes whose replacement is being rewritten
         rebuilds: dict[UOp, UOp] = {}  # such nodes with new sources, as the rule met them
         stack: list[tuple[UOp, int, UOp, int]] = [(root, 0, root, 0)]
