@@ -1,5 +1,5 @@
 // Builds the bundles into widgets/tinylab_widgets/static; with --dev, serves a page with a
-// synthetic record instead.
+// synthetic record instead; with --bench, times layouts.
 import { readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -73,6 +73,16 @@ if (process.argv.includes("--dev")) {
   });
   const { port } = await dev.serve({ servedir: "dev", port: 5173, host: "127.0.0.1" });
   console.log(`http://127.0.0.1:${port}/`);
+} else if (process.argv.includes("--bench")) {
+  const { outputFiles } = await build({
+    ...common,
+    plugins,
+    entryPoints: ["dev/bench.ts"],
+    write: false,
+  });
+  await import(
+    `data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString("base64")}`
+  );
 } else {
   await build({
     ...common,

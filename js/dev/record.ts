@@ -101,31 +101,13 @@ export function doublingRecord(depth: number): FakeRecord {
 /** A graph of `count` nodes with long and short edges, like those of a training step. */
 export function largeRecord(count: number, seed = 1): FakeRecord {
   const terms = new Terms();
-  let state = seed;
-  const random = (below: number): number => {
-    state = (state * 1103515245 + 12345) % 2147483648;
-    return Math.floor((state / 2147483648) * below);
-  };
+  const random = randomNumbers(seed);
   const made: Term[] = [];
   for (let i = 0; i < 24; i += 1) made.push(terms.make("BUFFER", [], String(i), { lines: [1] }));
-  const ops = ["ADD", "MUL", "MAX", "RESHAPE", "EXPAND", "REDUCE", "WHERE"];
-  let open = new Set<Term>(made);
+  const open = new Set<Term>(made);
   while (made.length < count) {
-    const near = made[Math.max(0, made.length - 1 - random(40))]!;
-    const far =
-      random(8) === 0
-        ? made[random(made.length)]!
-        : made[Math.max(0, made.length - 1 - random(90))]!;
-    const op = ops[random(ops.length)]!;
-    const plain = ["RESHAPE", "EXPAND", "REDUCE"].includes(op);
-    const zero = random(60) === 0;
-    const src = zero ? [near, terms.constant(0)] : plain ? [near] : [near, far];
-    const term = terms.make(zero ? "ADD" : op, src, plain ? `axis ${made.length}` : "", {
-      shape: ["128", "64"],
-      lines: [1 + random(3)],
-    });
-    if (open.size > 4000) open = new Set([...open].slice(-2000));
-    for (const used of src) open.delete(used);
+    const term = randomTerm(terms, made, random);
+    for (const used of term.src) open.delete(used);
     open.add(term);
     made.push(term);
   }
@@ -133,6 +115,32 @@ export function largeRecord(count: number, seed = 1): FakeRecord {
   return assemble(`${count} nodes`, "loss = model(x)\nloss.backward()\nopt.step()", [
     { stage: "tensor graph", name: "early_cleanup", root, terms, limit: 40 },
   ]);
+}
+
+type Random = (below: number) => number;
+
+/** The same numbers for the same seed. */
+function randomNumbers(seed: number): Random {
+  let state = seed;
+  return (below) => {
+    state = (state * 1103515245 + 12345) % 2147483648;
+    return Math.floor((state / 2147483648) * below);
+  };
+}
+
+const UNARY = ["RESHAPE", "EXPAND", "REDUCE"];
+const BINARY = ["ADD", "MUL", "MAX", "WHERE"];
+
+/** A term over what was made: mostly over what is recent, now and then over anything. */
+function randomTerm(terms: Terms, made: readonly Term[], random: Random): Term {
+  const recent = (reach: number): Term => made[Math.max(0, made.length - 1 - random(reach))]!;
+  const more = { shape: ["128", "64"], lines: [1 + random(3)] };
+  const near = recent(40);
+  if (random(60) === 0) return terms.make("ADD", [near, terms.constant(0)], "", more);
+  const far = random(8) === 0 ? made[random(made.length)]! : recent(90);
+  const kind = random(7);
+  if (kind < 3) return terms.make(UNARY[kind]!, [near], `axis ${made.length}`, more);
+  return terms.make(BINARY[kind - 3]!, [near, far], "", more);
 }
 
 interface PassPlan {

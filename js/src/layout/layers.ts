@@ -25,39 +25,9 @@ const BUDGET_PER_NODE = 6;
 const BUDGET_FLOOR = 4000;
 
 export function buildLayers(input: LayoutInput, rank: Int32Array): Layers {
-  const { count, srcStart, src } = input;
-  const reachDown = rank.slice();
-  for (let node = 0; node < count; node += 1) {
-    for (let e = srcStart[node]!; e < srcStart[node + 1]!; e += 1) {
-      const source = src[e]!;
-      if (rank[node]! < reachDown[source]!) reachDown[source] = rank[node]!;
-    }
-  }
-  const longest = spanWithinBudget(rank, reachDown);
-  const bendStart = new Int32Array(count).fill(-1);
-  const owner: number[] = Array.from({ length: count }, (_, i) => i);
-  const ranks: number[] = Array.from(rank);
-  const upper: number[] = [];
-  const lower: number[] = [];
-  for (let node = 0; node < count; node += 1) {
-    const span = rank[node]! - reachDown[node]!;
-    if (span < 2 || span > longest) continue;
-    bendStart[node] = owner.length;
-    for (let row = rank[node]! - 1; row > reachDown[node]!; row -= 1) {
-      upper.push(row === rank[node]! - 1 ? node : owner.length - 1);
-      lower.push(owner.length);
-      owner.push(node);
-      ranks.push(row);
-    }
-  }
-  for (let node = 0; node < count; node += 1) {
-    for (let e = srcStart[node]!; e < srcStart[node + 1]!; e += 1) {
-      const from = lastBend(bendStart, rank, src[e]!, rank[node]!);
-      if (from < 0) continue;
-      upper.push(from);
-      lower.push(node);
-    }
-  }
+  const made = addBends(rank, lowestUse(input, rank));
+  addEdges(input, rank, made);
+  const { owner, ranks, upper, lower, bendStart } = made;
   const widths = new Float32Array(owner.length).fill(DUMMY_WIDTH);
   widths.set(input.widths);
   return {
@@ -69,8 +39,65 @@ export function buildLayers(input: LayoutInput, rank: Int32Array): Layers {
     lower: Int32Array.from(lower),
     owner: Int32Array.from(owner),
     bendStart,
-    dummies: owner.length - count,
+    dummies: owner.length - input.count,
   };
+}
+
+interface Growing {
+  readonly owner: number[];
+  readonly ranks: number[];
+  readonly upper: number[];
+  readonly lower: number[];
+  readonly bendStart: Int32Array;
+}
+
+/** The lowest row in which each node is used; its own if it is not used. */
+function lowestUse({ count, srcStart, src }: LayoutInput, rank: Int32Array): Int32Array {
+  const lowest = rank.slice();
+  for (let node = 0; node < count; node += 1) {
+    for (let e = srcStart[node]!; e < srcStart[node + 1]!; e += 1) {
+      const source = src[e]!;
+      lowest[source] = Math.min(lowest[source]!, rank[node]!);
+    }
+  }
+  return lowest;
+}
+
+/** A chain of bends from each node down to just above its lowest use. */
+function addBends(rank: Int32Array, lowest: Int32Array): Growing {
+  const count = rank.length;
+  const longest = spanWithinBudget(rank, lowest);
+  const bendStart = new Int32Array(count).fill(-1);
+  const owner = Array.from({ length: count }, (_, i) => i);
+  const ranks = Array.from(rank);
+  const upper: number[] = [];
+  const lower: number[] = [];
+  for (let node = 0; node < count; node += 1) {
+    const span = rank[node]! - lowest[node]!;
+    if (span < 2 || span > longest) continue;
+    bendStart[node] = owner.length;
+    let above = node;
+    for (let row = rank[node]! - 1; row > lowest[node]!; row -= 1) {
+      upper.push(above);
+      lower.push(owner.length);
+      above = owner.length;
+      owner.push(node);
+      ranks.push(row);
+    }
+  }
+  return { owner, ranks, upper, lower, bendStart };
+}
+
+/** The last link of each edge, into the node that uses the source. */
+function addEdges({ count, srcStart, src }: LayoutInput, rank: Int32Array, made: Growing): void {
+  for (let node = 0; node < count; node += 1) {
+    for (let e = srcStart[node]!; e < srcStart[node + 1]!; e += 1) {
+      const from = lastBend(made.bendStart, rank, src[e]!, rank[node]!);
+      if (from < 0) continue;
+      made.upper.push(from);
+      made.lower.push(node);
+    }
+  }
 }
 
 /** The item just above a row on the way down from a source; -1 if the way has no bends. */

@@ -55,29 +55,41 @@ export function sweep(
   }
 }
 
-/** How many pairs of links cross, counted row by row in n log n (a Fenwick tree of places). */
+/** How many pairs of links cross, counted row by row in n log n. */
 export function countCrossings(layers: Layers, position: Float32Array, above: Neighbours): number {
   let crossings = 0;
   for (let r = 0; r + 1 < layers.rows.length; r += 1) {
-    const row = layers.rows[r]!;
-    const size = layers.rows[r + 1]!.length;
-    const tree = new Int32Array(size + 1);
-    let seen = 0;
-    for (const item of row) {
+    const ends = new PlaceCounts(layers.rows[r + 1]!.length);
+    for (const item of layers.rows[r]!) {
       const from = above.start[item]!;
       const to = above.start[item + 1]!;
-      for (let e = from; e < to; e += 1) {
-        let at = position[above.list[e]!]! + 1;
-        crossings += seen;
-        for (; at > 0; at -= at & -at) crossings -= tree[at]!;
-      }
-      for (let e = from; e < to; e += 1) {
-        for (let at = position[above.list[e]!]! + 1; at <= size; at += at & -at) tree[at]! += 1;
-      }
-      seen += to - from;
+      for (let e = from; e < to; e += 1) crossings += ends.after(position[above.list[e]!]!);
+      for (let e = from; e < to; e += 1) ends.add(position[above.list[e]!]!);
     }
   }
   return crossings;
+}
+
+/** How often each place was met, with sums of ranges in log n (a Fenwick tree). */
+class PlaceCounts {
+  readonly #tree: Int32Array;
+  #total = 0;
+
+  constructor(size: number) {
+    this.#tree = new Int32Array(size + 1);
+  }
+
+  add(place: number): void {
+    this.#total += 1;
+    for (let at = place + 1; at < this.#tree.length; at += at & -at) this.#tree[at]! += 1;
+  }
+
+  /** How many of the places that were met lie after this one. */
+  after(place: number): number {
+    let upTo = 0;
+    for (let at = place + 1; at > 0; at -= at & -at) upTo += this.#tree[at]!;
+    return this.#total - upTo;
+  }
 }
 
 /** Sweeps both ways and keeps the best order. A generator: the caller may stop between sweeps. */
@@ -117,25 +129,25 @@ export function orderByOldPlaces(
 ): Float32Array {
   const wish = new Float32Array(layers.items).fill(Number.NaN);
   wish.set(input.oldX);
-  const known = (item: number): boolean => !Number.isNaN(wish[item]!);
-  const fromNeighbours = (item: number, near: Neighbours): void => {
+  for (const row of layers.rows) wishFromNeighbours(row, below, wish);
+  for (const row of layers.rows.toReversed()) wishFromNeighbours(row, above, wish);
+  for (let item = 0; item < layers.items; item += 1) wish[item] ||= 0;
+  for (const row of layers.rows) row.sort((a, b) => wish[a]! - wish[b]! || a - b);
+  return wish;
+}
+
+/** Items of a row without a wish take the mean of those of their neighbours that have one. */
+function wishFromNeighbours(row: Int32Array, near: Neighbours, wish: Float32Array): void {
+  for (const item of row) {
+    if (!Number.isNaN(wish[item]!)) continue;
     let sum = 0;
     let count = 0;
     for (let e = near.start[item]!; e < near.start[item + 1]!; e += 1) {
-      const other = near.list[e]!;
-      if (!known(other)) continue;
-      sum += wish[other]!;
+      const other = wish[near.list[e]!]!;
+      if (Number.isNaN(other)) continue;
+      sum += other;
       count += 1;
     }
     if (count > 0) wish[item] = sum / count;
-  };
-  for (const row of layers.rows) {
-    for (const item of row) if (!known(item)) fromNeighbours(item, below);
   }
-  for (let r = layers.rows.length - 1; r >= 0; r -= 1) {
-    for (const item of layers.rows[r]!) if (!known(item)) fromNeighbours(item, above);
-  }
-  for (let item = 0; item < layers.items; item += 1) if (!known(item)) wish[item] = 0;
-  for (const row of layers.rows) row.sort((a, b) => wish[a]! - wish[b]! || a - b);
-  return wish;
 }

@@ -18,28 +18,27 @@ export function placeRow(
   for (let i = 1; i < n; i += 1) {
     offset[i] = offset[i - 1]! + (widths[row[i - 1]!]! + widths[row[i]!]!) / 2 + NODE_GAP;
   }
+  // Blocks of items that touch: each stands at the weighted mean of what its items would like.
   const mean = new Float64Array(n);
   const mass = new Float64Array(n);
-  const size = new Int32Array(n);
+  const end = new Int32Array(n);
   let blocks = 0;
   for (let i = 0; i < n; i += 1) {
-    mean[blocks] = wish[row[i]!]! - offset[i]!;
-    mass[blocks] = weight[row[i]!]!;
-    size[blocks] = 1;
-    blocks += 1;
-    while (blocks > 1 && mean[blocks - 2]! >= mean[blocks - 1]!) {
-      const a = blocks - 2;
-      const b = blocks - 1;
-      const total = mass[a]! + mass[b]!;
-      mean[a] = (mean[a]! * mass[a]! + mean[b]! * mass[b]!) / total;
-      mass[a] = total;
-      size[a]! += size[b]!;
+    let place = wish[row[i]!]! - offset[i]!;
+    let weighs = weight[row[i]!]!;
+    while (blocks > 0 && mean[blocks - 1]! >= place) {
       blocks -= 1;
+      const total = mass[blocks]! + weighs;
+      place = (mean[blocks]! * mass[blocks]! + place * weighs) / total;
+      weighs = total;
     }
+    mean[blocks] = place;
+    mass[blocks] = weighs;
+    end[blocks] = i + 1;
+    blocks += 1;
   }
-  let i = 0;
-  for (let block = 0; block < blocks; block += 1) {
-    for (let k = 0; k < size[block]!; k += 1, i += 1) x[row[i]!] = mean[block]! + offset[i]!;
+  for (let block = 0, i = 0; block < blocks; block += 1) {
+    for (; i < end[block]!; i += 1) x[row[i]!] = mean[block]! + offset[i]!;
   }
 }
 
@@ -57,18 +56,16 @@ export function* relax(
   const x = new Float32Array(items);
   for (const row of rows) packRow(row, widths, x);
   const wish = new Float32Array(items);
-  const weight = new Float32Array(items);
-  for (let item = 0; item < items; item += 1) weight[item] = item < nodes ? 1 : BEND_PULL;
+  const weight = new Float32Array(items).fill(BEND_PULL).fill(1, 0, nodes);
   for (let round = 0; round < rounds; round += 1) {
     const upwards = round % 2 === 0;
-    const last = round >= rounds - 2;
-    for (let step = 0; step < rows.length; step += 1) {
-      const row = rows[upwards ? step : rows.length - 1 - step]!;
-      for (const item of row) {
-        const own = mean(item, upwards ? below : above, x);
-        const other = last ? mean(item, upwards ? above : below, x) : Number.NaN;
-        wish[item] = blend(own, other, x[item]!);
-      }
+    const [from, other] = upwards ? [below, above] : [above, below];
+    // The last rounds look both ways, so that nodes end between their neighbours.
+    const second = round >= rounds - 2 ? other : null;
+    const pull = (item: number): number =>
+      blend(mean(item, from, x), second ? mean(item, second, x) : Number.NaN, x[item]!);
+    for (const row of upwards ? rows : rows.toReversed()) {
+      for (const item of row) wish[item] = pull(item);
       placeRow(row, widths, wish, weight, x);
     }
     yield;

@@ -165,11 +165,19 @@ function box(
 /** The argument of a node, then its operands if some are written here: "• 4". */
 function detailOf(node: Node, inlined: ReadonlyMap<number, string>): string {
   const parts = [];
-  if (node.arg && node.arg !== "None") parts.push(node.arg);
-  if (node.src.some((src) => inlined.has(src))) {
+  const label = labelOf(node);
+  if (label) parts.push(label);
+  // A range's label says its size already.
+  if (node.kind !== "range" && node.src.some((src) => inlined.has(src))) {
     parts.push(node.src.map((src) => inlined.get(src) ?? "•").join(" "));
   }
   return parts.join(" ");
+}
+
+/** What a label says beyond the op: "RANGE 0 REDUCE x64" -> "0 REDUCE x64" */
+function labelOf(node: Node): string {
+  if (!node.label.startsWith(node.op)) return node.label;
+  return node.label.slice(node.op.length).trim();
 }
 
 function typeOf(node: Node): string {

@@ -110,7 +110,9 @@ export class Session {
     if (!place) return;
     const wanted = { pass: at.pass, k: Math.min(Math.max(0, at.k), place.pass.matches) };
     const here = this.cache.get(wanted);
-    this.state.set(here ? { at: wanted, shown: here } : { at: wanted });
+    // A kernel's passes bring the kernel along: its table and bench show what is stepped through.
+    const kernel = place.stage.kernel ?? this.state.now.kernel;
+    this.state.set(here ? { at: wanted, shown: here, kernel } : { at: wanted, kernel });
     if (here) this.#prefetch(wanted);
     else void this.#fetch(wanted);
   }

@@ -40,7 +40,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
         h(
           "th",
           {
-            class: "tl-num",
+            class: "tl-num tl-col-median",
             title: "Median of the runs; under it the 10th and the 90th percentile",
           },
           "Median",
@@ -48,7 +48,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
         h(
           "th",
           {
-            class: "tl-num",
+            class: "tl-num tl-col-few",
             title: "Time against the unedited kernel, in the same session; below 1 is faster",
           },
           "Ratio",

@@ -29,29 +29,32 @@ export function cellPanel({ session, signal }: Context): HTMLElement {
 
   const build = (): void => {
     const text = session.state.now.overview?.cell.text ?? "";
-    rows = text.split("\n").map((line, i) =>
-      h(
-        "div",
-        {
-          class: "tl-cell-line",
-          role: "option",
-          tabindex: i === 0 ? "0" : "-1",
-          title: "Mark what descends from this line (with Control: from several)",
-          on: {
-            click: (event: MouseEvent) =>
-              choose(i + 1, event.ctrlKey || event.metaKey || event.shiftKey),
-            keydown: (event: KeyboardEvent) => {
-              if (event.key !== "Enter" && event.key !== " ") return;
-              event.preventDefault();
-              event.stopPropagation();
-              choose(i + 1, event.ctrlKey || event.shiftKey);
+    rows = text
+      .trimEnd()
+      .split("\n")
+      .map((line, i) =>
+        h(
+          "div",
+          {
+            class: "tl-cell-line",
+            role: "option",
+            tabindex: i === 0 ? "0" : "-1",
+            title: "Mark what descends from this line (with Control: from several)",
+            on: {
+              click: (event: MouseEvent) =>
+                choose(i + 1, event.ctrlKey || event.metaKey || event.shiftKey),
+              keydown: (event: KeyboardEvent) => {
+                if (event.key !== "Enter" && event.key !== " ") return;
+                event.preventDefault();
+                event.stopPropagation();
+                choose(i + 1, event.ctrlKey || event.shiftKey);
+              },
             },
           },
-        },
-        h("span", { class: "tl-line-number" }, String(i + 1)),
-        h("code", {}, line || " "),
-      ),
-    );
+          h("span", { class: "tl-line-number" }, String(i + 1)),
+          h("span", {}, line || " "),
+        ),
+      );
     list.replaceChildren(...rows);
     mark();
   };

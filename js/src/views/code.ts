@@ -38,12 +38,13 @@ export function codeView({ session, signal }: Context): CodeView {
     if (node !== null) session.choose(node);
     keepsNode = false;
     refresh();
-    if (line === null || !scroll) return;
-    if (scroll === left) left.scrollTo(line);
-    else {
-      const first = code?.assembly.findIndex((each) => each.source_line === line) ?? -1;
-      if (first >= 0) right.scrollTo(first);
-    }
+    if (line !== null) follow(line, scroll);
+  };
+  /** Brings the chosen line's counterpart into sight. */
+  const follow = (chosen: number, scroll: Lines | null): void => {
+    if (scroll === left) left.scrollTo(chosen);
+    const first = code?.assembly.findIndex((each) => each.source_line === chosen) ?? -1;
+    if (scroll === right && first >= 0) right.scrollTo(first);
   };
   const refresh = (): void => {
     left.refresh();
@@ -68,7 +69,7 @@ export function codeView({ session, signal }: Context): CodeView {
     const marks = from?.lines.some((each) => chosenLines().has(each)) ? " tl-lined" : "";
     return codeRow(
       i + 1,
-      row.text,
+      tidyAssembly(row.text),
       `${linked}${marks}`,
       lineTitle(from?.lines ?? []),
       () => row.source_line !== null && choose(row.source_line, left),
@@ -141,7 +142,7 @@ function codeRow(
     "div",
     { class: `tl-code-line${look}`, title, on: { click } },
     h("span", { class: "tl-line-number" }, String(number)),
-    h("code", {}, text || " "),
+    h("span", {}, text || " "),
   );
 }
 
@@ -156,4 +157,11 @@ function languageName(language: string): string {
     python: "uops",
   };
   return names[language] ?? language;
+}
+
+/** "        movq    (%rdx), %rdx" -> "  movq         (%rdx), %rdx": less of the width is blank. */
+export function tidyAssembly(text: string): string {
+  const parts = /^\s+(\S+)\s*(.*)$/.exec(text);
+  if (!parts) return text;
+  return `  ${parts[1]!.padEnd(12)} ${parts[2]!.replace(/\s+/g, " ")}`.trimEnd();
 }

@@ -194,12 +194,12 @@ export function commandsOf(parts: Parts): Command[] {
       view.set({ allPasses: !view.now.allPasses }),
     ),
     command("View", "?", "this help", () => view.set({ help: !view.now.help })),
-    command("View", "Escape", "close, cancel, clear", () => escape(parts)),
+    command("View", "Escape", "close, cancel, clear", () => closeOne(parts)),
   ];
 }
 
 /** Closes the uppermost thing that is open. */
-function escape({ session, view, graph, bench, root }: Parts): void {
+function closeOne({ session, view, graph, bench, root }: Parts): void {
   if (view.now.help) view.set({ help: false });
   else if (view.now.search) view.set({ search: false });
   else if (graph.cancel()) return;

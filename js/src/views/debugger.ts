@@ -1,7 +1,7 @@
 /** The debugger of a record: one view of it, put together from its parts. */
 
 import { Store } from "../base/store.ts";
-import { count, duration, plural } from "../base/text.ts";
+import { duration, plural } from "../base/text.ts";
 import type { Session } from "../protocol/session.ts";
 import { benchView } from "./bench.ts";
 import { cellPanel } from "./cell.ts";
@@ -14,6 +14,7 @@ import { helpPanel } from "./help.ts";
 import { kernelTable } from "./kernels.ts";
 import { rulePanel } from "./rule.ts";
 import { searchPanel } from "./search.ts";
+import { statusBar } from "./status.ts";
 import { stepperBar } from "./stepper.ts";
 import css from "./style.css";
 import { textView } from "./text.ts";
@@ -171,55 +172,4 @@ function factsOf(overview: NonNullable<Session["state"]["now"]["overview"]>): st
   ]
     .filter(Boolean)
     .join(" · ");
-}
-
-/** One line at the foot: what went wrong, how the kernel is, what the step is. */
-function statusBar({ session, signal }: Context): HTMLElement {
-  const text = h("span", { class: "tl-status-text", role: "status", "aria-live": "polite" });
-  const dot = h("i", { class: "tl-dot", "aria-hidden": "true" });
-  const bar = h(
-    "div",
-    { class: "tl-status" },
-    dot,
-    text,
-    h("span", { class: "tl-right tl-faint" }, "? help"),
-  );
-  const draw = (): void => {
-    const { link, problem, overview } = session.state.now;
-    const failed = overview?.error ? `${overview.error.type}: ${overview.error.message}` : null;
-    const state =
-      link === "gone"
-        ? "gone"
-        : problem
-          ? "problem"
-          : link === "busy"
-            ? "busy"
-            : link === "waiting"
-              ? "waiting"
-              : failed
-                ? "problem"
-                : "ready";
-    bar.dataset.state = state;
-    setText(text, statusText(session, failed));
-  };
-  session.state.watch(["link", "problem", "at", "shown", "overview"], draw, signal);
-  return bar;
-}
-
-function statusText(session: Session, failed: string | null): string {
-  const { link, problem, at, shown, overview } = session.state.now;
-  const behind = shown && at && (shown.step.pass !== at.pass || shown.step.k !== at.k);
-  const wanted = behind ? `; match ${count(at.k)} follows` : "";
-  if (link === "gone")
-    return "The kernel of this record has gone: what was loaded stays. Run the cell again for a live view.";
-  if (problem) return problem;
-  if (link === "busy") return `The kernel is busy${wanted}.`;
-  if (link === "waiting" && behind) return `Loading match ${count(at.k)} …`;
-  if (failed) return `The cell ended with ${failed}`;
-  if (overview?.hint) return overview.hint;
-  const rule = shown?.step.rule;
-  if (!shown) return "Nothing was rewritten.";
-  return rule
-    ? `match ${count(shown.step.k)}: ${rule.name}${rule.law ? `   ${rule.law}` : ""}`
-    : `before the first of ${plural(shown.step.total, "match")}`;
 }

@@ -48,7 +48,7 @@ export function helpPanel(
             ...commands
               .filter((command) => command.group === group)
               .flatMap((command) => [
-                h("dt", {}, ...keysText(command).map((key) => h("kbd", {}, key))),
+                h("dt", {}, ...keysText(command).map((key) => h("span", { class: "tl-key" }, key))),
                 h("dd", {}, command.what),
               ]),
           ),

@@ -5,15 +5,16 @@ import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
 import { scrollWithin, walk } from "./tree.ts";
 
+/** Heading, what it means, and how wide it is. */
 const COLUMNS: readonly (readonly [string, string, string])[] = [
-  ["#", "Position in the schedule", "tl-num"],
+  ["#", "Position in the schedule", "tl-num tl-col-number"],
   ["Kernel", "Its name, and why it is a kernel of its own", ""],
-  ["Opts", "The optimisations it was compiled with", ""],
-  ["Time", "Median of its runs in the cell", "tl-num"],
-  ["Runs", "How often it ran", "tl-num"],
-  ["GFLOP/s", "Estimated operations by measured time", "tl-num"],
-  ["GB/s", "Estimated bytes by measured time", "tl-num"],
-  ["Lines", "Lines of the cell that it computes", ""],
+  ["Opts", "The optimisations it was compiled with", "tl-col-opts"],
+  ["Time", "Median of its runs in the cell", "tl-num tl-col-time"],
+  ["Runs", "How often it ran", "tl-num tl-col-few"],
+  ["GFLOP/s", "Estimated operations by measured time", "tl-num tl-col-rate"],
+  ["GB/s", "Estimated bytes by measured time", "tl-num tl-col-few"],
+  ["Lines", "Lines of the cell that it computes", "tl-col-lines"],
 ];
 
 export function kernelTable({ session, signal }: Context): HTMLElement {

@@ -64,7 +64,7 @@ function ruleText(rule: RuleInfo): HTMLElement[] {
     h("div", { class: "tl-rule-name" }, rule.name),
     rule.law ? h("div", { class: "tl-law" }, rule.law) : h("span"),
     placeRow(rule.file, rule.line, rule.elapsed_us),
-    rule.source ? h("pre", { class: "tl-source" }, rule.source) : h("span"),
+    rule.source ? h("div", { class: "tl-source" }, rule.source) : h("span"),
   ];
 }
 

@@ -52,28 +52,23 @@ export function searchPanel({ session, view, signal }: Context): HTMLElement {
       ),
     );
   };
+  const show = (hits: readonly SearchHit[], text: string, query: string): void => {
+    list.replaceChildren(...hits.map((hit, i) => hitRow(hit, query, i)));
+    setText(note, text);
+  };
   const search = async (): Promise<void> => {
     const query = input.value.trim();
     if (query === "") {
-      list.replaceChildren();
-      setText(note, "");
+      show([], "", query);
       return;
     }
     const pass = everywhere.checked ? null : (session.state.now.at?.pass ?? null);
     try {
       const { hits, more } = await session.client.ask("search", { query, pass });
-      list.replaceChildren(...hits.map((hit, i) => hitRow(hit, query, i)));
-      setText(
-        note,
-        hits.length === 0
-          ? "nothing found"
-          : more
-            ? `the first ${hits.length}`
-            : String(hits.length),
-      );
+      show(hits, countText(hits.length, more), query);
     } catch (error) {
-      if (!(error instanceof Superseded))
-        setText(note, error instanceof Error ? error.message : String(error));
+      if (error instanceof Superseded) return;
+      setText(note, error instanceof Error ? error.message : String(error));
     }
   };
 
@@ -100,4 +95,9 @@ export function searchPanel({ session, view, signal }: Context): HTMLElement {
     signal,
   );
   return el;
+}
+
+function countText(found: number, more: boolean): string {
+  if (found === 0) return "nothing found";
+  return more ? `the first ${found}` : String(found);
 }

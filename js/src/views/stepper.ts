@@ -4,7 +4,9 @@ import type { Context, Form } from "./context.ts";
 import { button, h, setText } from "./dom.ts";
 
 export function stepperBar({ session, view, signal }: Context): HTMLElement {
-  const name = h("span", { class: "tl-pass-title" });
+  const stage = h("span", { class: "tl-stage-part" });
+  const pass = h("b");
+  const name = h("span", { class: "tl-pass-title" }, stage, pass);
   const slider = h("input", {
     type: "range",
     class: "tl-slider",
@@ -51,7 +53,8 @@ export function stepperBar({ session, view, signal }: Context): HTMLElement {
   const draw = (): void => {
     const at = session.state.now.at;
     const place = session.place(at?.pass);
-    setText(name, place ? `${place.stage.name} › ${place.pass.name}` : "nothing was rewritten");
+    setText(stage, place ? `${place.stage.name} › ` : "");
+    setText(pass, place?.pass.name ?? "nothing was rewritten");
     name.title = place ? `${place.pass.direction}, ${count(place.pass.nodes)} nodes` : "";
     const matches = place?.pass.matches ?? 0;
     slider.max = String(matches);

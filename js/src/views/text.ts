@@ -25,7 +25,7 @@ export function textView({ session, view, signal }: Context): HTMLElement {
       },
       h("span", { class: "tl-line-number" }, String(i + 1)),
       h("span", { class: "tl-mark" }, line.mark || " "),
-      h("code", {}, line.text),
+      h("span", {}, line.text),
     );
   };
 

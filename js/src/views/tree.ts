@@ -50,6 +50,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
 
   const passRow = (pass: PassInfo): HTMLElement => {
     const idle = !worthShowing(pass);
+    const nested = pass.parent !== null && pass.parent !== undefined;
     const go = (): void => {
       session.goTo({ pass: pass.id, k: 0 });
       view.set({ tab: "rewrites" });
@@ -57,7 +58,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
     const row = h(
       "div",
       {
-        class: `tl-pass${idle ? " tl-idle" : ""}${pass.failed ? " tl-failed" : ""}`,
+        class: `tl-pass${nested ? " tl-nested" : ""}${idle ? " tl-idle" : ""}${pass.failed ? " tl-failed" : ""}`,
         role: "treeitem",
         tabindex: "-1",
         "data-pass": pass.id,

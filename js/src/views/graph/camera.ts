@@ -35,7 +35,7 @@ export function zoomAt(camera: Camera, factor: number, x: number, y: number): Ca
 }
 
 /** The whole picture, as large as it fits, but never larger than life. */
-export function fit(box: Box, size: Size): Camera {
+export function fitTo(box: Box, size: Size): Camera {
   const width = Math.max(1, box.right - box.left);
   const height = Math.max(1, box.bottom - box.top);
   const scale = clampScale(
@@ -62,7 +62,7 @@ export function centreOn(camera: Camera, x: number, y: number, size: Size): Came
  * a point.
  */
 export function firstLook(box: Box, focus: { x: number; y: number }, size: Size): Camera {
-  const whole = fit(box, size);
+  const whole = fitTo(box, size);
   if (whole.scale >= READABLE) return whole;
   const near = centreOn({ x: 0, y: 0, scale: 0.85 }, focus.x, focus.y, size);
   // Near a border of the picture the canvas is filled rather than left half empty.

@@ -6,7 +6,7 @@ import type { Shown } from "../../protocol/cache.ts";
 import type { Session } from "../../protocol/session.ts";
 import { h, onResize, perFrame, setText } from "../dom.ts";
 import { type Palette, readPalette } from "../theme.ts";
-import { type Camera, centreOn, firstLook, fit, reveal, type Size } from "./camera.ts";
+import { type Camera, centreOn, firstLook, fitTo, reveal, type Size } from "./camera.ts";
 import { paint } from "./paint.ts";
 import { Picture } from "./picture.ts";
 import { oldPlaces, startPlaces } from "./places.ts";
@@ -97,7 +97,7 @@ export class GraphView {
   }
 
   fitAll(): void {
-    if (this.#picture) this.setCamera(fit(this.#picture.box, this.#size));
+    if (this.#picture) this.setCamera(fitTo(this.#picture.box, this.#size));
   }
 
   centreOnChange(): void {
@@ -225,7 +225,7 @@ export class GraphView {
     const camera = this.camera;
     if (box) return reveal(camera, box, this.#size);
     const window = this.#size.width > 0 && picture.inside(this.#window(camera)).length > 0;
-    return window ? camera : fit(picture.box, this.#size);
+    return window ? camera : fitTo(picture.box, this.#size);
   }
 
   #window(camera: Camera): { left: number; top: number; right: number; bottom: number } {

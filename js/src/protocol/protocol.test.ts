@@ -1,0 +1,223 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { FakeHost } from "../../dev/host.ts";
+import { doublingRecord, largeRecord, matmulRecord, stepOf } from "../../dev/record.ts";
+import { StepCache } from "./cache.ts";
+import { unpackOverview } from "./pack.ts";
+import { Session } from "./session.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function sessionOn(record = matmulRecord()): { host: FakeHost; session: Session } {
+  const host = new FakeHost(record);
+  return { host, session: new Session(host, record.overview, stepOf(record, 1, 0, null)) };
+}
+
+const settle = (ms = 50): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
+
+describe("step cache", () => {
+  it("derives a step from the difference to another", () => {
+    const record = matmulRecord();
+    const cache = new StepCache();
+    cache.put(stepOf(record, 5, 0, null));
+    const difference = stepOf(record, 5, 1, { pass: 5, k: 0 });
+    cache.put(difference);
+    const shown = cache.get({ pass: 5, k: 1 })!;
+    const whole = stepOf(record, 5, 1, null);
+    expect([...shown.order].sort()).toEqual(whole.nodes.map((node) => node.id).sort());
+    expect(difference.nodes.length).toBeLessThan(whole.nodes.length);
+  });
+
+  it("tells what a rule made from what was only rebuilt", () => {
+    const record = matmulRecord();
+    const cache = new StepCache();
+    cache.put(stepOf(record, 1, 1, null));
+    const shown = cache.get({ pass: 1, k: 1 })!;
+    expect(shown.added.size).toBe(0); // x * 1 -> x makes nothing
+    expect(shown.gone.map((id) => shown.nodes.get(id)?.op)).toContain("MUL");
+    expect(shown.rebuilt.size).toBeGreaterThan(0);
+    expect(shown.rebuilt.has(shown.step.root)).toBe(true);
+  });
+
+  it("does not pretend to have a graph of which nodes are missing", () => {
+    const record = matmulRecord();
+    const cache = new StepCache();
+    cache.put(stepOf(record, 5, 1, { pass: 5, k: 0 }));
+    expect(cache.get({ pass: 5, k: 1 })).toBeNull();
+    expect(cache.has({ pass: 5, k: 1 })).toBe(false);
+  });
+});
+
+describe("session", () => {
+  it("stands at once where it is told to, within the pass", () => {
+    const { session } = sessionOn();
+    session.goTo({ pass: 5, k: 99 });
+    expect(session.state.now.at).toEqual({ pass: 5, k: 3 });
+    session.stepBy(-99);
+    expect(session.state.now.at).toEqual({ pass: 5, k: 0 });
+  });
+
+  it("skips passes that changed nothing", () => {
+    const { session } = sessionOn();
+    session.passBy(1);
+    expect(session.place(session.state.now.at!.pass)?.pass.name).toBe("assign_ranges");
+    session.passBy(-1);
+    session.passBy(-1);
+    expect(session.state.now.at?.pass).toBe(1);
+  });
+
+  it("shows a step that it has without asking", async () => {
+    const { host, session } = sessionOn();
+    session.goTo({ pass: 5, k: 0 });
+    await settle();
+    const asked = host.count("step");
+    session.goTo({ pass: 1, k: 0 });
+    expect(session.state.now.shown?.step.pass).toBe(1);
+    session.goTo({ pass: 5, k: 0 });
+    expect(session.state.now.shown?.step.pass).toBe(5);
+    await settle();
+    expect(host.heard.slice(asked).every(({ args }) => args.k > 0)).toBe(true); // only what is ahead
+  });
+
+  it("merges forty key presses on a busy kernel into a handful of messages", async () => {
+    const { host, session } = sessionOn(largeRecord(800));
+    await settle();
+    const before = host.heard.length;
+    host.busy = true;
+    for (let i = 0; i < 30; i += 1) {
+      session.stepBy(1);
+      await settle(100);
+    }
+    expect(session.state.now.link).toBe("busy");
+    for (let i = 0; i < 10; i += 1) {
+      session.stepBy(-1);
+      await settle(100);
+    }
+    const matches = session.place(1)!.pass.matches;
+    expect(session.state.now.at?.k).toBe(Math.min(matches, 30) - 10);
+    expect(host.heard.length - before).toBeLessThanOrEqual(2);
+    host.resume();
+    await settle(300);
+    expect(session.state.now.shown?.step.k).toBe(session.state.now.at?.k);
+    expect(session.state.now.link).toBe("ready");
+    expect(host.heard.length - before).toBeLessThanOrEqual(5);
+  });
+
+  it("shows what it has while the kernel is busy", async () => {
+    const { host, session } = sessionOn();
+    session.goTo({ pass: 5, k: 0 });
+    await settle();
+    host.busy = true;
+    session.goTo({ pass: 5, k: 3 });
+    await settle(700);
+    expect(session.state.now.shown?.step.k).toBe(0);
+    session.goTo({ pass: 1, k: 0 });
+    expect(session.state.now.shown?.step.pass).toBe(1);
+  });
+
+  it("stops asking when the kernel has gone, and keeps what it shows", async () => {
+    const { host, session } = sessionOn();
+    await settle();
+    host.go();
+    const heard = host.heard.length;
+    session.stepBy(1);
+    session.stepBy(1);
+    await settle(5000);
+    expect(session.state.now.link).toBe("gone");
+    expect(session.state.now.problem).toBeNull();
+    expect(session.state.now.shown?.step.k).not.toBeNull();
+    expect(host.heard.length).toBe(heard);
+  });
+
+  it("takes an idle kernel that never answers for one that does not know the record", async () => {
+    const record = matmulRecord();
+    const host = Object.assign(new FakeHost(record), { kernelIdle: () => true });
+    host.busy = true;
+    const session = new Session(host, record.overview, stepOf(record, 1, 0, null));
+    session.goTo({ pass: 5, k: 1 });
+    await settle(20_000);
+    expect(session.state.now.link).toBe("gone");
+  });
+
+  it("waits as long as it takes for a kernel that is busy", async () => {
+    const { host, session } = sessionOn();
+    host.busy = true;
+    session.goTo({ pass: 5, k: 1 });
+    await settle(60_000);
+    expect(session.state.now.link).toBe("busy");
+    host.resume();
+    await settle();
+    expect(session.state.now.shown?.step.k).toBe(1);
+  });
+
+  it("reports what the kernel refuses, once, and goes on", async () => {
+    const { session } = sessionOn();
+    session.client.ask("text", { pass: 99, k: 0 }).catch((error) => session.report(error));
+    await settle();
+    expect(session.state.now.problem).toBeTruthy();
+    session.goTo({ pass: 5, k: 1 });
+    await settle();
+    expect(session.state.now.problem).toBeNull();
+  });
+
+  it("asks for the lines' kernels and nodes", async () => {
+    const { session } = sessionOn();
+    void session.chooseLines([3]);
+    await settle();
+    expect(session.state.now.marks?.kernels).toEqual([0]);
+    void session.chooseLines([]);
+    expect(session.state.now.marks).toBeNull();
+  });
+
+  it("brings the kernel of a kernel's pass along", () => {
+    const { session } = sessionOn();
+    session.state.set({ kernel: null });
+    session.goTo({ pass: 5, k: 0 });
+    expect(session.state.now.kernel).toBe(0);
+  });
+
+  it("shows an empty record", () => {
+    const host = new FakeHost(doublingRecord(1));
+    const overview = { ...host.record.overview, stages: [], kernels: [] };
+    const session = new Session(host, overview, null);
+    expect([session.state.now.at, session.state.now.shown]).toEqual([null, null]);
+    session.stepBy(1);
+    session.passBy(1);
+    expect(host.heard).toEqual([]);
+  });
+});
+
+describe("packed overviews", () => {
+  it("come out as they went in", () => {
+    const { overview } = matmulRecord();
+    const kinds: unknown[] = [];
+    const stages = overview.stages.map((stage) => ({
+      ...stage,
+      passes: stage.passes.map((pass) => {
+        kinds.push([pass.name, pass.direction, pass.place?.file, pass.place?.line]);
+        return [
+          pass.id,
+          kinds.length - 1,
+          pass.matches,
+          pass.elapsed_us,
+          Number(pass.changed),
+          pass.nodes,
+          Number(pass.failed),
+          null,
+        ];
+      }),
+    }));
+    const unpacked = unpackOverview({ ...overview, stages, kinds })!;
+    const plain = overview.stages.map((stage) => ({
+      ...stage,
+      passes: stage.passes.map((pass) => ({ ...pass, parent: null })),
+    }));
+    expect(unpacked.stages).toEqual(plain);
+    expect(unpackOverview(overview)).toBe(overview);
+    expect(unpackOverview(null)).toBeNull();
+  });
+});

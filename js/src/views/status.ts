@@ -1,0 +1,53 @@
+/** One line at the foot: what went wrong, how the kernel is, what the step did. */
+import { count, plural } from "../base/text.ts";
+import { sameAt } from "../protocol/cache.ts";
+import type { SessionState } from "../protocol/session.ts";
+import type { Context } from "./context.ts";
+import { h, setText } from "./dom.ts";
+
+type Look = "ready" | "waiting" | "busy" | "problem" | "gone";
+
+export function statusBar({ session, signal }: Context): HTMLElement {
+  const text = h("span", { class: "tl-status-text", role: "status", "aria-live": "polite" });
+  const dot = h("i", { class: "tl-dot", "aria-hidden": "true" });
+  const hint = h("span", { class: "tl-right tl-faint" }, "? help");
+  const bar = h("div", { class: "tl-status" }, dot, text, hint);
+  session.state.watch(
+    ["link", "problem", "at", "shown", "overview"],
+    () => {
+      const [look, words] = statusOf(session.state.now);
+      bar.dataset.state = look;
+      setText(text, words);
+    },
+    signal,
+  );
+  return bar;
+}
+
+/** How the line looks and what it says: the gravest thing first. */
+export function statusOf(state: SessionState): readonly [Look, string] {
+  const { link, problem, at, shown, overview } = state;
+  const follows = at !== null && !sameAt(at, shown?.step ?? null) ? at : null;
+  if (link === "gone") {
+    return [
+      "gone",
+      "The kernel of this record has gone: what was loaded stays. Run the cell again for a live view.",
+    ];
+  }
+  if (problem) return ["problem", problem];
+  if (link === "busy") {
+    return ["busy", `The kernel is busy${follows ? `; match ${count(follows.k)} follows` : ""}.`];
+  }
+  if (link === "waiting" && follows) return ["waiting", `Loading match ${count(follows.k)} …`];
+  const failed = overview?.error;
+  if (failed) return ["problem", `The cell ended with ${failed.type}: ${failed.message}`];
+  return ["ready", stepText(state)];
+}
+
+function stepText({ overview, shown }: SessionState): string {
+  if (overview?.hint) return overview.hint;
+  if (!shown) return "Nothing was rewritten.";
+  const { rule, k, total } = shown.step;
+  if (!rule) return k === 0 ? `before the first of ${plural(total, "match")}` : `match ${count(k)}`;
+  return `match ${count(k)}: ${rule.name}${rule.law ? `   ${rule.law}` : ""}`;
+}

@@ -1,0 +1,76 @@
+"""One JupyterLab and one browser for all notebook tests; each test has a notebook of its own."""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright")
+
+from playwright.sync_api import Browser
+
+from tests.notebook.browser import Notebook, chromium, chromium_path
+from tests.notebook.lab_server import LabServer
+
+SAVE_STATE = {"@jupyter-widgets/jupyterlab-manager/plugin": {"saveState": True}}
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if chromium_path() is None:
+        if os.environ.get("CI"):
+            pytest.fail("there is no Chromium, and CI does not go without one")
+        pytest.skip("there is no Chromium here: install it, or name one in CHROMIUM")
+    with chromium() as found:
+        yield found
+
+
+def _server(folder: Path, settings: dict[str, dict[str, object]]) -> Iterator[LabServer]:
+    server = LabServer(folder / "lab", settings)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    yield from _server(tmp_path_factory.mktemp("lab"), {})
+
+
+@pytest.fixture(scope="session")
+def saving_lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    """A JupyterLab that keeps the state of widgets in the notebook's file."""
+    yield from _server(tmp_path_factory.mktemp("saving"), SAVE_STATE)
+
+
+@pytest.fixture
+def shots(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Where screenshots go: the folder that TINYLAB_SHOTS names, else one that is thrown away."""
+    folder = Path(os.environ.get("TINYLAB_SHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+Opener = Callable[..., Notebook]
+
+
+@pytest.fixture
+def notebook(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Opener]:
+    """notebook(cell, cell, ...) writes, opens and gives a notebook; `saving=True` keeps state."""
+    opened: list[Notebook] = []
+
+    def make(*cells: str, saving: bool = False) -> Notebook:
+        server = request.getfixturevalue("saving_lab" if saving else "lab")
+        name = re.sub(r"\W+", "_", request.node.name) + str(len(opened))
+        made = Notebook(server, browser, name)
+        opened.append(made)
+        made.write(*cells)
+        made.open()
+        return made
+
+    yield make
+    for each in opened:
+        each.page.evaluate("() => tests.panel()?.sessionContext.shutdown()")
+        each.close()
