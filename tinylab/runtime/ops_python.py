@@ -6,6 +6,7 @@ from barrier to barrier, with memory of their own.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Generator, Sequence
@@ -37,6 +38,12 @@ class PythonAllocator(Allocator[memoryview]):
         return src
 
 
+@functools.lru_cache(256)
+def code_of(listing: str) -> Code:
+    """The function that a listing describes; compiling and loading share it."""
+    return Code(parse(listing))
+
+
 class PythonCompiler(Compiler):
     """Checks a listing and keeps its text: the program is data, never code from a file."""
 
@@ -48,7 +55,7 @@ class PythonCompiler(Compiler):
 
         Raises: CompileError naming the line that is not of the language.
         """
-        Code(parse(src))
+        code_of(src)
         return src.encode()
 
     def disassemble(self, lib: bytes) -> str:
@@ -61,7 +68,7 @@ class PythonProgram(Program["PythonDevice"]):
 
     def __init__(self, dev: PythonDevice, obj: TinyELF) -> None:
         super().__init__(dev, obj)
-        self.code = Code(parse(obj.lib.decode()))
+        self.code = code_of(obj.lib.decode())
         self.buffers = [p for p in self.code.listing.parameters if p.shape]
         variables = [p.name for p in self.code.listing.parameters if not p.shape]
         self.core_id = variables.index("core_id") if "core_id" in variables else None
