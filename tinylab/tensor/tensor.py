@@ -499,7 +499,8 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
 
 
 def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
-    pending = {id(t): t for t in tensors if to_store(t.uop) is not None}
+    # What only looked at memory may have got a copy of it, before a write.
+    pending = {id(t): t for t in tensors if t.uop in becomes or to_store(t.uop) is not None}
     if not pending or not becomes:
         return
     holders = list(pending.values())

@@ -1,0 +1,153 @@
+"""From lazy values to memory: what is computed, what is kept, what the caches know."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from tinylab import Context, GlobalCounters, Tensor, record
+from tinylab.engine import realize
+from tinylab.opcodes import Ops
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    realize.forget_plans()
+    GlobalCounters.reset()
+
+
+def kernels_of(run) -> int:
+    before = GlobalCounters.kernel_count
+    run()
+    return GlobalCounters.kernel_count - before
+
+
+def test_realizing_twice_runs_once():
+    x = Tensor([1.0, 2.0]) * 2
+    assert kernels_of(x.realize) == 1
+    assert kernels_of(x.realize) == 0
+    assert x.tolist() == [2.0, 4.0]
+
+
+def test_a_view_of_memory_runs_nothing():
+    x = Tensor([[1.0, 2.0], [3.0, 4.0]]).realize()
+    assert kernels_of(lambda: x.T.reshape(4)[1:3].realize()) <= 1
+    assert kernels_of(lambda: x.reshape(4).realize()) == 0
+
+
+def test_values_built_on_a_realized_one_read_its_memory():
+    x = Tensor([1.0, 2.0]) + 1
+    y = x * 3
+    x.realize()
+    assert any(u.op is Ops.BUFFER for u in y.uop.toposort())
+    assert not any(u.op is Ops.CONST and u.arg == 1.0 for u in y.uop.toposort())
+    assert y.tolist() == [6.0, 9.0]
+
+
+def test_equal_graphs_over_other_buffers_share_a_plan():
+    def step(values):
+        return ((Tensor(values) + 1) * 2).sum().item()
+
+    assert step([1.0, 2.0]) == 10.0
+    known = len(realize._plans)
+    assert step([5.0, 6.0]) == 26.0
+    assert len(realize._plans) == known
+
+
+def test_a_record_hears_everything_again_though_the_plan_is_known():
+    def run():
+        (Tensor([1.0, 2.0]) + 1).realize()
+
+    run()
+    with record() as first:
+        run()
+    with record() as second:
+        run()
+        run()
+    assert [k.name for k in first.kernels] == [k.name for k in second.kernels]
+    assert len(second.passes) >= len(first.passes) > 10
+    assert len(second.kernels[0].runs_ns) == 2
+
+
+def test_old_values_survive_a_write_that_is_realized_first():
+    x = Tensor([1.0, 2.0, 3.0]).realize()
+    old = x * 10
+    x += 1
+    x.realize()
+    assert old.tolist() == [10.0, 20.0, 30.0]
+    assert x.tolist() == [2.0, 3.0, 4.0]
+
+
+def test_a_view_taken_before_a_write_keeps_what_it_showed():
+    x = Tensor([1.0, 2.0, 3.0]).realize()
+    first = x[:1]
+    x.assign(x + 1).realize()
+    assert first.tolist() == [1.0]
+
+
+def test_equal_lazy_values_do_not_share_later_writes():
+    a, b = Tensor([1.0, 2.0]).realize(), None
+    x, y = a + 1, a + 1
+    x.realize()
+    x += 100
+    x.realize()
+    assert b is None
+    assert y.tolist() == [2.0, 3.0]
+
+
+def test_memory_goes_with_the_last_reference():
+    gc.collect()
+    gc.disable()
+    try:
+        before = GlobalCounters.mem_used
+        x = Tensor.ones(1000, 1000).contiguous().realize()
+        y = (x * 2).realize()
+        del x, y
+        assert GlobalCounters.mem_used == before
+    finally:
+        gc.enable()
+
+
+def test_intermediate_memory_is_shared():
+    x = Tensor(np.ones((64, 64), np.float32)).realize()
+    y = x
+    for _ in range(4):
+        y = (y @ x).softmax()
+    y.realize()
+    (plan,) = [p for p in realize._plans.values() if len(p.steps) > 4]
+    assert plan.schedule.bytes_planned < plan.schedule.bytes_apart / 2
+
+
+def test_null_compiles_and_runs_nothing():
+    x = Tensor.ones(4, 4, device="NULL").contiguous() @ Tensor.ones(4, 4, device="NULL").contiguous()
+    x.realize()
+    with pytest.raises(RuntimeError, match="no copyout on NULL"):
+        x.numpy()
+
+
+def test_the_python_device_agrees():
+    data = np.random.default_rng(0).standard_normal((5, 7)).astype(np.float32)
+    with Context(DEV="PYTHON"):
+        got = Tensor(data).softmax().numpy()
+    np.testing.assert_allclose(got, Tensor(data).softmax().numpy(), rtol=1e-5)
+
+
+def test_a_tensor_moves_between_devices():
+    x = Tensor([1.0, 2.0]).to("PYTHON")
+    assert x.device == "PYTHON"
+    assert (x + 1).to("CPU").tolist() == [2.0, 3.0]
+
+
+def test_noopt_gives_the_same_numbers():
+    data = np.random.default_rng(1).standard_normal((33, 17)).astype(np.float32)
+    with Context(NOOPT=1):
+        plain = (Tensor(data) @ Tensor(data.T)).numpy()
+    np.testing.assert_allclose((Tensor(data) @ Tensor(data.T)).numpy(), plain, rtol=1e-5, atol=1e-5)
+
+
+def test_debug_prints_each_kernel(capsys):
+    with Context(DEBUG=2):
+        (Tensor([1.0, 2.0]) + 1).realize()
+    assert "*** CPU" in capsys.readouterr().out
