@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.trace.nodes import Head
+from tinylab.trace.shapes import StoredArg
 
 _LONGEST_ARG = 400
 
@@ -22,13 +23,6 @@ class HeadFacts(NamedTuple):
     tag: str
     label: str
     kind: str
-
-
-class StoredArg(NamedTuple):
-    """The argument of a head that was read from a file: only its words are left."""
-
-    text: str
-    label: str
 
 
 class RuleFacts(NamedTuple):
@@ -63,7 +57,7 @@ def head_facts(head: Head) -> HeadFacts:
     """A head in words; one that was read from a file is in words already."""
     op, kind = head.op, KIND_OF.get(head.op, "other")
     if isinstance(head.arg, StoredArg):
-        text, label = head.arg
+        text, label, _ = head.arg
         return HeadFacts(op.name, head.dtype, text, head.tag or "", label, kind)
     arg = _arg_text(op, head.arg)
     return HeadFacts(

@@ -96,14 +96,16 @@ class NodeTable:
             found = self._plain_heads[key] = self.head_id(Head(node.op, node.dtype, None, None))
         return found
 
-    def row(self, head: int, sources: Sequence[int]) -> int:
-        """The id of the node with this head and these sources."""
+    def rebuilt(self, node: int, head: int, sources: Sequence[int]) -> int:
+        """The id of a node with other sources, and perhaps another dtype."""
         key = _key(head, sources)
         row = self.rows.get(key)
         if row is not None:
             return row
         with self.lock:
-            return self._append(key, head, sources)
+            row = self._append(key, head, sources)
+            self._shapes.rebuilt(row, node)
+            return row
 
     def has(self, head: int, sources: Sequence[int]) -> bool:
         """Whether a node with this head and these sources was met."""

@@ -193,7 +193,7 @@ class Replay:
             if old != new and heads[head_of[old]].dtype is not heads[head_of[new]].dtype:
                 head = self._head_for(node, src, now)
                 break
-        rebuilt = nodes.row(head, now)
+        rebuilt = nodes.rebuilt(node, head, now)
         if self._descents is not None:
             self._descents.append(Descent(node, rebuilt, False))
         return rebuilt

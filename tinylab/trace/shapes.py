@@ -5,7 +5,7 @@ The compiler's own table of shapes is asked, with a light view of each row in pl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinylab.uop.infer import SHAPE_TABLE
 
@@ -17,6 +17,14 @@ _SYMBOLS = {"ADD": "+", "MUL": "*", "FLOORDIV": "//", "FLOORMOD": "%", "SUB": "-
 _DEEPEST = 8
 
 
+class StoredArg(NamedTuple):
+    """An argument that was read from a file: words, and numbers if it is made of them."""
+
+    text: str
+    label: str
+    numbers: int | tuple[int, ...] | None = None
+
+
 class RowView:
     """A row with the attributes of a UOp that the table of shapes looks at."""
 
@@ -26,6 +34,8 @@ class RowView:
     def __init__(self, head: Any, src: tuple[RowView, ...]) -> None:
         self.op, self.dtype, self.arg, _ = head
         self.src = src
+        if isinstance(self.arg, StoredArg):
+            self.arg = self.arg.numbers
 
     @property
     def shape(self) -> Shape:
@@ -47,19 +57,28 @@ class RowView:
 
 
 class Shapes:
-    """Shapes of a table's rows, each worked out once."""
+    """Shapes of a table's rows, each worked out once.
+
+    `stored` holds those that a file knew; rows that stepping adds are worked out from them.
+    """
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._views: dict[int, RowView] = {}
-        self.stored: list[tuple[int | str, ...] | None] | None = None  # what a file knew
+        self.stored: list[tuple[int | str, ...] | None] = []
+        self._rebuilt_from: dict[int, int] = {}
 
     def of(self, node: int) -> tuple[int | str, ...] | None:
         """The sizes of a node, symbolic ones as text; None for a node that is no value."""
-        if self.stored is not None:
-            return self.stored[node] if node < len(self.stored) else None
+        if node < len(self.stored):
+            return self.stored[node]
         shape = self.view(node)._shape
         return None if shape is None else tuple(_size(s) for s in shape)
+
+    def rebuilt(self, row: int, node: int) -> None:
+        """A row was added for a node with other sources."""
+        if self.stored:
+            self._rebuilt_from[row] = node
 
     def view(self, root: int) -> RowView:
         """The view of a row; views of what it is made of are made first, without recursion."""
@@ -82,10 +101,16 @@ class Shapes:
 
     def _made(self, node: int, src: tuple[RowView, ...]) -> RowView:
         view = RowView(self._nodes.head(node), src)
+        if node < len(self.stored):
+            view._shape = self.stored[node]
+            return view
         try:
             view._shape = SHAPE_TABLE[view.op](view)  # type: ignore[arg-type]  # looks like a UOp
-        except Exception:  # a malformed graph is shown all the same, without its shapes
-            view._shape = None
+        except Exception:
+            # A malformed graph is shown all the same, without its shapes; and where only the words
+            # of an argument are left, the shape is that of the node before.
+            old = self._rebuilt_from.get(node)
+            view._shape = None if old is None else self.of(old)
         return view
 
 

@@ -6,7 +6,7 @@ when asked for: a pass's matches, a kernel's page, the nodes.
 
     meta     key, value            name, cell, device, error, version of the form
     texts    id, text              names and files that passes share
-    heads    first, data           JSON: [op, dtype, arg, label, tag] for each head
+    heads    first, data           JSON: [op, dtype, arg, label, tag, numbers] for each head
     nodes    first, data           packed: a head and a number of sources per node, then distances
     rules    id, data              JSON: name, law, source, file, line
     passes   id, ..., block        packed matches
@@ -32,11 +32,12 @@ from typing import Any
 from tinylab.errors import TraceError
 from tinylab.opcodes import Ops
 from tinylab.trace.events import Event
-from tinylab.trace.facts import RuleFacts, StoredArg, head_facts, rule_facts
+from tinylab.trace.facts import RuleFacts, head_facts, rule_facts
 from tinylab.trace.nodes import Head, NodeTable
 from tinylab.trace.packing import inflate, pack, unpack
 from tinylab.trace.provenance import Frame
 from tinylab.trace.record import Cell, KernelRecord, PassRecord, Record, Site
+from tinylab.trace.shapes import StoredArg
 
 FORM = 1
 _CHUNK = 8192
@@ -135,7 +136,11 @@ class _Writer:
         heads = self.record.nodes.heads
         for first in range(0, len(heads), _CHUNK):
             facts = [head_facts(head) for head in heads[first : first + _CHUNK]]
-            rows = [[f.op, f.dtype, f.arg, f.label, f.tag] for f in facts]
+            numbers = [_numbers(head.arg) for head in heads[first : first + _CHUNK]]
+            rows = [
+                [f.op, f.dtype, f.arg, f.label, f.tag, n]
+                for f, n in zip(facts, numbers, strict=True)
+            ]
             yield first, zlib.compress(_json(rows).encode())
 
     def nodes(self) -> Iterator[tuple[int, bytes]]:
@@ -184,6 +189,15 @@ class _Writer:
         for first in range(0, len(events), _CHUNK):
             rows = [_event_row(e) for e in events[first : first + _CHUNK]]
             yield first, zlib.compress(_json(rows).encode())
+
+
+def _numbers(arg: Any) -> int | list[int] | None:
+    """An argument that is an integer or made of integers (axes, a count), for shapes."""
+    if isinstance(arg, StoredArg):
+        arg = arg.numbers
+    if isinstance(arg, tuple) and all(isinstance(x, int) for x in arg):
+        return [int(x) for x in arg]
+    return int(arg) if isinstance(arg, int) else None
 
 
 def _event_row(event: Event) -> list[Any]:
@@ -356,8 +370,10 @@ class _StoredNodes(NodeTable):
     def _read(self) -> None:
         NodeTable.__init__(self)
         for blob in self._owner.chunks("heads"):
-            for op, dtype, arg, label, tag in json.loads(inflate(blob)):
-                self.head_id(Head(Ops[op], sys.intern(dtype), StoredArg(arg, label), tag))
+            for op, dtype, arg, label, tag, numbers in json.loads(inflate(blob)):
+                kept = tuple(numbers) if isinstance(numbers, list) else numbers
+                words = StoredArg(arg, label, kept)
+                self.head_id(Head(Ops[op], sys.intern(dtype), words, tag))
         stored: list[tuple[int | str, ...] | None] = []
         for blob in self._owner.chunks("nodes"):
             stored.extend(self._read_chunk(blob))

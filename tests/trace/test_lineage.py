@@ -1,0 +1,96 @@
+from tinylab.lab.cells import run_cell
+from tinylab.trace.lineage import Lineage
+
+
+def lineage_of(source, device="NULL"):
+    run = run_cell(source, {}, device=device)
+    assert run.error is None, run.error
+    return run.record, Lineage(run.record)
+
+
+TWO_KERNELS = """\
+from tinygrad import Tensor
+a = Tensor.empty(16, 32)
+b = Tensor.empty(32, 8)
+c = a @ b
+d = c.relu()
+e = d.sum()
+f = e.exp()
+f.realize()
+"""
+
+
+def test_kernels_have_the_lines_that_they_compute():
+    rec, lineage = lineage_of(TWO_KERNELS)
+    methods = [lineage.kernel_methods(k.id) for k in rec.kernels]
+    by_method = {
+        method: set(lineage.kernel_lines(kernel.id))
+        for kernel, found in zip(rec.kernels, methods, strict=True)
+        for method in found
+    }
+    assert by_method["matmul"] >= {4}
+    assert by_method["sum"] >= {6}
+    assert 6 not in by_method["matmul"] or len(rec.kernels) == 1
+    assert {4, 5, 6, 7} <= {line for lines in by_method.values() for line in lines}
+
+
+def test_lines_have_the_kernels_that_compute_them():
+    rec, lineage = lineage_of(TWO_KERNELS)
+    for kernel in rec.kernels:
+        for line in lineage.kernel_lines(kernel.id):
+            assert kernel.id in lineage.kernels_of_lines([line])
+    assert lineage.kernels_of_lines([1]) == []
+
+
+def test_equal_kernels_keep_their_own_lines():
+    source = (
+        "from tinygrad import Tensor\n"
+        "a, b = Tensor.empty(8), Tensor.empty(8)\n"
+        "c = a.exp2()\n"
+        "d = b.exp2()\n"
+        "Tensor.realize(c, d)\n"
+    )
+    rec, lineage = lineage_of(source)
+    lines = [lineage.kernel_lines(k.id) for k in rec.kernels]
+    assert sorted(lines) == [[3], [4]]
+
+
+def test_all_frames_of_the_users_code_count():
+    source = (
+        "from tinygrad import Tensor\n"
+        "def layer(x):\n"
+        "    return x.exp2()\n"
+        "y = layer(Tensor.empty(8))\n"
+        "y.realize()\n"
+    )
+    _, lineage = lineage_of(source)
+    assert set(lineage.kernel_lines(0)) >= {3, 4}
+    frames = lineage.frames(lineage.of_kernel(0))
+    assert [f.function for f in frames[0][:2]] == ["layer", "<module>"]
+
+
+def test_nodes_of_a_kernels_passes_come_from_its_lines():
+    rec, lineage = lineage_of(TWO_KERNELS)
+    for shown in rec.passes:
+        if shown.kernel is None:
+            continue
+        of_kernel = lineage.of_kernel(shown.kernel)
+        assert all(bits & ~of_kernel == 0 for bits in lineage.of_pass(shown.id).values())
+    last = [p for p in rec.passes if p.kernel == 0][-1]
+    nodes = rec.nodes.walk(last.root_after)
+    alu = [n for n in nodes if rec.nodes.head(n).op.name in ("MULACC", "MUL")]
+    assert any(lineage.node_lines(last.id, n) for n in alu)
+
+
+def test_a_line_marks_its_nodes_in_the_tensor_graph():
+    rec, lineage = lineage_of(TWO_KERNELS)
+    first = rec.passes[0]
+    nodes = lineage.nodes_of_lines([6], first.id)
+    assert "REDUCE" in {rec.nodes.head(n).op.name for n in nodes}
+    assert set(nodes).isdisjoint(lineage.nodes_of_lines([4], first.id))
+
+
+def test_a_record_without_notes_has_no_lines():
+    _, lineage = lineage_of("1 + 1")
+    assert lineage.kernels_of_lines([1]) == []
+    assert lineage.mask([1]) == 0
