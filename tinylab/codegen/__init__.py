@@ -27,6 +27,7 @@ from tinylab.codegen.lower_reduce import first_register, pm_lower_reduce, share_
 from tinylab.codegen.merge_ranges import merge_ranges
 from tinylab.codegen.opt.heuristic import hand_coded_optimizations
 from tinylab.codegen.opt.kernel import Scheduler
+from tinylab.codegen.powers import has_powers, pm_powers, wide_float
 from tinylab.codegen.program import program_info
 from tinylab.codegen.split_ranges import split_ranges
 from tinylab.codegen.transcendental import has_transcendental, lower_transcendental
@@ -143,6 +144,8 @@ LOWER = (
          why="rows of a tile share their base; the last time that indices have no width"),
     Pass("index_dtype", run=index_dtype,
          why="bounds say which integers fit 32 bits; what follows needs concrete types"),
+    Pass("powers", pm_powers, ctx=wide_float, when=has_powers,
+         why="a power is an exponential of a logarithm, which the next pass lowers"),
     Pass("transcendental", run=lower_transcendental, when=has_transcendental,
          why="polynomials with a known error, on whole vectors, where the target has no function"),
     Pass("decompose_ops", run=for_target,

@@ -1,7 +1,6 @@
 """Operations that a target lacks, by ones that it has.
 
 x // 8 -> x >> 3;  x % 8 -> x & 7;  x // y -> cdiv(x, y), less 1 where the signs differ
-x ** y -> exp2(y * log2(|x|)) with the sign and the special cases of IEEE 754
 a*b + c -> one fused operation, where there is one
 
 Division by zero gives 0 and INT_MIN / -1 gives INT_MIN: CDIV and CMOD of every target keep to that.
@@ -85,65 +84,6 @@ def _float_floordiv(x: UOp, y: UOp) -> UOp:
     return (quotient < whole).where(whole - 1.0, whole)
 
 
-# *** powers
-
-
-def power(x: UOp, y: UOp) -> UOp:
-    """Powers; small constant powers by multiplication."""
-    if y.op is Ops.CONST and float(y.arg) == int(y.arg) and 0 <= y.arg <= 8:
-        return _product(x, int(y.arg))
-    return _float_power(x, y) if dtypes.is_float(x.dtype) else _int_power(x, y)
-
-
-def _product(x: UOp, n: int) -> UOp:
-    if n == 0:
-        return x.const_like(1)
-    half = _product(x, n // 2) if n > 1 else None
-    if half is None:
-        return x
-    return half * half * x if n % 2 else half * half
-
-
-def _float_power(x: UOp, y: UOp) -> UOp:
-    """By way of base-2 logarithms.
-
-    x < 0 gives NaN unless y is whole; x**0 and 1**y are 1; (-1)**inf is 1.
-    """
-    size = (x < 0.0).where(-x, x)
-    found = (y * size.log2()).exp2()
-    whole = y.alu(Ops.TRUNC)
-    half = whole * 0.5
-    odd = whole.ne(y).logical_not() & half.alu(Ops.TRUNC).ne(half)
-    negative = (x < 0.0) | (x.ne(0.0).logical_not() & (x.reciprocal() < 0.0))
-    found = (negative & odd).where(-found, found)
-    finite_base = x.ne(x * 0.5) | x.ne(0.0).logical_not()
-    undefined = (x < 0.0) & whole.ne(y) & finite_base
-    found = undefined.where(x.const_like(float("nan")), found)
-    one = size.ne(1.0).logical_not() & ((x > 0.0) | y.ne(whole).logical_not() | _infinite(y))
-    found = (one & (x > 0.0)).where(x.const_like(1.0), found)
-    found = (one & _infinite(y)).where(x.const_like(1.0), found)
-    return y.ne(0.0).where(found, x.const_like(1.0))
-
-
-def _infinite(x: UOp) -> UOp:
-    top = float("inf")
-    return x.ne(top).logical_not() | x.ne(-top).logical_not()
-
-
-def _int_power(x: UOp, y: UOp) -> UOp:
-    """By squaring, modulo the width; a negative power is 0 unless x is 1 or -1."""
-    bits = max(1, min(int(max(abs(int(y.vmin)), abs(int(y.vmax)))).bit_length(), y.dtype.bits))
-    found, square = x.const_like(1), x
-    for i in range(bits):
-        found = ((y >> i) & 1).ne(0).where(found * square, found)
-        square = square * square
-    if y.vmin >= 0:
-        return found
-    odd = (y & 1).ne(0)
-    unit = x.ne(1).where(x.ne(-1).where(x.const_like(0), odd.where(x, x * -1)), x)
-    return (y < 0).where(unit, found)
-
-
 # *** random bits
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -203,8 +143,6 @@ _FLOOR = (
     Rule("floormod", "x % y -> a mask, or cmod and a correction",
          UPat(Ops.FLOORMOD, src=(X, Y)), floormod),
 )
-_POWER = (Rule("power", "x ** y -> exp2(y * log2(|x|)), special cases",
-               UPat(Ops.POW, src=(X, Y)), power),)
 _THREEFRY = (Rule("threefry", "threefry(x, key) -> 20 rounds of add, rotate, xor",
                   UPat(Ops.THREEFRY, src=(X, UPat.var("key"))), threefry),)
 _SUB = (Rule("subtract", "x + y * -1 -> x - y",
@@ -220,7 +158,7 @@ _MULACC = (Rule("fuse", "a*b + c -> mulacc(a, b, c)",
 @functools.cache
 def _table(lacking: frozenset[Ops], native: frozenset[Ops]) -> PatternMatcher:
     rows: list[Rule] = []
-    for op, rules in ((Ops.FLOORDIV, _FLOOR), (Ops.POW, _POWER), (Ops.THREEFRY, _THREEFRY)):
+    for op, rules in ((Ops.FLOORDIV, _FLOOR), (Ops.THREEFRY, _THREEFRY)):
         if op in lacking:
             rows += rules
     for op, rules in ((Ops.SUB, _SUB), (Ops.FDIV, _FDIV), (Ops.MULACC, _MULACC)):
@@ -230,7 +168,7 @@ def _table(lacking: frozenset[Ops], native: frozenset[Ops]) -> PatternMatcher:
 
 
 # All rows, for catalogues and tests.
-pm_decompose_ops = PatternMatcher([*_FLOOR, *_POWER, *_THREEFRY, *_SUB, *_FDIV, *_MULACC])
+pm_decompose_ops = PatternMatcher([*_FLOOR, *_THREEFRY, *_SUB, *_FDIV, *_MULACC])
 
 
 def decompositions(native: Collection[Ops]) -> PatternMatcher:

@@ -287,7 +287,7 @@ def _lacking(ren: Renderer) -> frozenset[Ops]:
 def has_transcendental(sink: UOp, ren: Renderer) -> bool:
     """Whether the kernel has a function that the target lacks."""
     lacking = _lacking(ren)
-    return any(u.op in lacking or u.op is Ops.POW for u in sink.toposort())
+    return any(u.op in lacking for u in sink.toposort())
 
 
 def lower_transcendental(sink: UOp, ren: Renderer) -> UOp:

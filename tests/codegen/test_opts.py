@@ -1,0 +1,290 @@
+"""Opts: how axes are counted, when each is refused, and that none changes the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.codegen.kernels import KERNELS, matmul, param, random_arrays, row_reduce, run, sink
+from tests.codegen.test_kernels import assert_equal_arrays
+from tests.oracle import run_kernel
+from tinylab.codegen import SIMPLIFY, do_to_program, to_program
+from tinylab.codegen.opt import KernelOptError, Opt, OptOps
+from tinylab.codegen.opt.kernel import Scheduler
+from tinylab.device import Device
+from tinylab.helpers.context import Context
+from tinylab.helpers.text import ansistrip
+from tinylab.opcodes import AxisType, Ops
+from tinylab.uop.ops import UOp, run_passes
+
+
+def renderer(device: str = "CPU") -> Any:
+    return Device[device].renderer
+
+
+def scheduler(kernel: UOp, device: str = "CPU") -> Scheduler:
+    from tinylab.codegen import _grid_axes
+
+    ren = renderer(device)
+    return Scheduler(_grid_axes(run_passes(kernel, SIMPLIFY, ren), ren), ren)
+
+
+def applied(kernel: UOp, *opts: Opt, device: str = "CPU") -> Scheduler:
+    k = scheduler(kernel, device)
+    for opt in opts:
+        k.apply_opt(opt)
+    return k
+
+
+# *** axes
+
+
+def test_axes_are_ordered_by_kind_then_id() -> None:
+    k = applied(
+        matmul(16, 32, 8),
+        Opt(OptOps.UPCAST, 1, 8),
+        Opt(OptOps.UPCAST, 0, 2),
+        Opt(OptOps.UNROLL, 0, 4),
+    )
+    assert k.full_shape == [8, 4, 8, 2, 2, 4]
+    assert k.shape_str() == ["L0", "L1", "u0", "u1", "R0", "r0"]
+    assert k.axis_types[-1] is AxisType.UNROLL
+
+
+def test_grid_axes_come_first_on_a_target_with_workgroups() -> None:
+    k = applied(
+        matmul(16, 32, 8), Opt(OptOps.LOCAL, 0, 4), Opt(OptOps.GROUPTOP, 0, 2), device="PYTHON"
+    )
+    assert k.shape_str() == ["g0", "g1", "l0", "G0", "R0"]
+    assert k.full_shape == [4, 32, 4, 2, 4]
+
+
+def test_unroll_counts_reduce_axes_and_group_counts_loops() -> None:
+    k = applied(row_reduce(Ops.ADD, 6, 16), Opt(OptOps.UNROLL, 0, 4))
+    assert k.full_shape == [6, 4, 4]
+    k = applied(row_reduce(Ops.ADD, 6, 16), Opt(OptOps.GROUP, 0, 4), device="PYTHON")
+    # A GROUP_REDUCE axis can be unrolled; GROUP sees the REDUCE axes only.
+    assert k.unrollable_dims == [1, 2]
+    assert k.axes_of(AxisType.REDUCE) == [2]
+
+
+def test_amount_zero_is_the_whole_axis() -> None:
+    k = applied(matmul(6, 8, 4), Opt(OptOps.UPCAST, 1, 0))
+    assert k.full_shape == [6, 8, 4]
+    assert k.axis_types[1] is AxisType.UPCAST
+
+
+def test_dims_of_known_size() -> None:
+    k = scheduler(matmul(6, 8, 4))
+    assert (k.upcastable_dims, k.unrollable_dims, k.shape_len) == ([0, 1], [2], 3)
+
+
+def test_kernel_name_and_result() -> None:
+    kernel = matmul(16, 32, 8)
+    opts = (Opt(OptOps.UPCAST, 1, 8), Opt(OptOps.UNROLL, 0, 4))
+    program = do_to_program(kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts)), renderer())
+    info = program.src[0].arg
+    assert ansistrip(info.name) == "r_16_4_8_2_4"
+    assert info.function_name == "r_16_4_8_2_4"
+    assert info.applied_opts == opts
+    assert info.opts_to_apply is None
+    assert program.arg.name == info.name
+
+
+def test_opts_chosen_by_heuristics_are_listed_and_none_under_noopt() -> None:
+    assert to_program(matmul(64, 64, 64), renderer()).src[0].arg.applied_opts
+    with Context(NOOPT=1):
+        assert to_program(matmul(64, 64, 64), renderer()).src[0].arg.applied_opts == ()
+    empty = matmul(64, 64, 64)
+    empty = empty.replace(arg=empty.arg._replace(opts_to_apply=()))
+    assert to_program(empty, renderer()).src[0].arg.applied_opts == ()
+
+
+def test_equal_kernels_are_lowered_once() -> None:
+    assert to_program(matmul(24, 8, 8), renderer()) is to_program(matmul(24, 8, 8), renderer())
+
+
+def test_a_refused_opt_leaves_the_kernel_as_it_was() -> None:
+    k = scheduler(matmul(6, 8, 4))
+    before = k.ast
+    with pytest.raises(KernelOptError):
+        k.apply_opt(Opt(OptOps.UPCAST, 0, 4))
+    assert k.ast is before
+    assert k.applied_opts == []
+
+
+def test_threads_of_a_program() -> None:
+    kernel = matmul(16, 8, 4)
+    with Context(NUM_CPU_THREADS=4):
+        kernel = kernel.replace(arg=kernel.arg._replace(opts_to_apply=(Opt(OptOps.THREAD, 0, 4),)))
+        info = do_to_program(kernel, renderer()).arg
+    assert info.global_size[0] == 4
+    assert info.runtimevars == {"core_id": 0}
+    assert info.vals({}) == (None,)
+
+
+# *** refusals
+
+BIG = row_reduce(Ops.ADD, 4, 1 << 15)
+REFUSED = [
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.UPCAST, 0, 4)], "4 can't divide 6 in [6, 8, 4]"),
+    ("CPU", matmul(6, 32, 4), [Opt(OptOps.UPCAST, 1, 32)], "don't upcast more than 16"),
+    (
+        "CPU",
+        matmul(6, 8, 4),
+        [Opt(OptOps.UPCAST, 2, 4)],
+        "upcast is for GLOBAL/LOCAL/LOOP, not REDUCE",
+    ),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.UPCAST, 3, 4)], "invalid axis on UPCAST"),
+    ("CPU", matmul(6, 8, 64), [Opt(OptOps.UNROLL, 0, 64)], "don't unroll more than 32"),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.LOCAL, 0, 2)], "locals needed for opt"),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.GROUP, 0, 2)], "locals needed for opt"),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.TC, 0, (-1, 0, 1))], "no tensor core available"),
+    (
+        "CPU",
+        matmul(6, 8, 4),
+        [Opt(OptOps.UPCAST, 0, 2), Opt(OptOps.TC, 0, (-1, 0, 1))],
+        "tensor core opts must be first",
+    ),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.TC, None, (-1, 0, 1))], "must have an axis"),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.TC, 0, 3)], "must have valid arg"),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.THREAD, 0, 3)], "too many threads"),
+    (
+        "CPU",
+        matmul(8, 8, 4),
+        [Opt(OptOps.THREAD, 0, 2), Opt(OptOps.THREAD, 0, 2)],
+        "already threaded",
+    ),
+    ("CPU", matmul(8, 8, 4), [Opt(OptOps.THREAD, 2, 2)], "can't apply range to this dim"),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.PADTO, 0, 32)], "pad adds more than quadruple the work"),
+    (
+        "CPU",
+        matmul(6, 8, 4),
+        [Opt(OptOps.UPCAST, 1, 8), Opt(OptOps.PADTO, 1, 16)],
+        "cannot pad upcasted",
+    ),
+    (
+        "CPU",
+        matmul(6, 8, 4),
+        [Opt(OptOps.THREAD, 0, 2), Opt(OptOps.PADTO, 2, 4)],
+        "cannot pad thread",
+    ),
+    ("CPU", matmul(6, 8, 4), [Opt(OptOps.SWAP, 0, 2)], "swap only for globals"),
+    ("PYTHON", matmul(6, 8, 4), [Opt(OptOps.THREAD, 0, 2)], "target does not support threads"),
+    ("PYTHON", matmul(6, 8, 4), [Opt(OptOps.LOCAL, 2, 2)], "local is for globals"),
+    (
+        "PYTHON",
+        matmul(6, 8, 4),
+        [Opt(OptOps.NOLOCALS), Opt(OptOps.LOCAL, 0, 2)],
+        "can't use locals",
+    ),
+    (
+        "PYTHON",
+        matmul(6, 8, 4),
+        [Opt(OptOps.NOLOCALS), Opt(OptOps.GROUP, 0, 2)],
+        "can't use locals",
+    ),
+    (
+        "PYTHON",
+        matmul(6, 8, 4),
+        [Opt(OptOps.LOCAL, 0, 2), Opt(OptOps.NOLOCALS)],
+        "no locals can't have locals",
+    ),
+    (
+        "PYTHON",
+        BIG,
+        [Opt(OptOps.GROUP, 0, 1 << 15)],
+        "exceeds maximum shared memory size: needs 131072",
+    ),
+]
+
+
+@pytest.mark.parametrize(("device", "kernel", "opts", "sentence"), REFUSED)
+def test_refused(device: str, kernel: UOp, opts: list[Opt], sentence: str) -> None:
+    with Context(NUM_CPU_THREADS=2), pytest.raises(KernelOptError) as raised:
+        applied(kernel, *opts, device=device)
+    assert sentence in str(raised.value)
+
+
+def test_a_loop_that_carries_a_value_is_left_alone() -> None:
+    with pytest.raises(KernelOptError, match="can't apply range to this dim"):
+        applied(KERNELS["accumulated"](), Opt(OptOps.UNROLL, 0, 2))
+
+
+def test_symbolic_axes_are_not_padded() -> None:
+    n = UOp.variable("n", 1, 64, param=True)
+    i = UOp.range(n, 0)
+    kernel = sink(param(0, 64).index(i).store(param(1, 64).index(i) + 1.0).end(i))
+    with pytest.raises(KernelOptError, match="only pad const axes, not n"):
+        applied(kernel, Opt(OptOps.PADTO, 0, 4))
+
+
+# *** results
+
+AMOUNTS = (0, 2, 3, 4, 5, 8, 16)
+TRIES = st.lists(
+    st.one_of(
+        st.builds(
+            Opt,
+            st.sampled_from(
+                [
+                    OptOps.UPCAST,
+                    OptOps.UNROLL,
+                    OptOps.LOCAL,
+                    OptOps.GROUP,
+                    OptOps.GROUPTOP,
+                    OptOps.THREAD,
+                ]
+            ),
+            st.integers(0, 4),
+            st.sampled_from(AMOUNTS),
+        ),
+        st.builds(Opt, st.just(OptOps.PADTO), st.integers(0, 3), st.sampled_from((3, 4, 8, 16))),
+        st.builds(Opt, st.just(OptOps.SWAP), st.integers(0, 2), st.integers(0, 2)),
+        st.just(Opt(OptOps.NOLOCALS)),
+    ),
+    max_size=24,
+)
+
+
+def legal(kernel: UOp, tries: list[Opt], device: str) -> tuple[Opt, ...]:
+    k = scheduler(kernel, device)
+    for opt in tries:
+        try:
+            k.apply_opt(opt)
+        except KernelOptError:
+            continue
+    return tuple(k.applied_opts)
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from([n for n in KERNELS if n != "accumulated"]),
+    TRIES,
+    st.sampled_from(("CPU", "PYTHON")),
+    st.integers(0, 5),
+)
+def test_no_opt_changes_the_result(name: str, tries: list[Opt], device: str, seed: int) -> None:
+    kernel = KERNELS[name]()
+    arrays = random_arrays(kernel, seed)
+    wanted = [a.copy() for a in arrays]
+    run_kernel(kernel, wanted)
+    opts = legal(kernel, tries, device)
+    tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
+    assert_equal_arrays(run(tuned, arrays, device), wanted)
+
+
+@pytest.mark.parametrize(
+    "shape", [(32, 32, 32), (33, 17, 5), (7, 130, 9), (5, 100, 3), (1, 64, 64), (64, 1, 64)]
+)
+def test_matmul_shapes(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    kernel = matmul(m, n, k)
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(m, k)).astype(np.float32), rng.normal(size=(k, n)).astype(np.float32)
+    got = run(kernel, [np.zeros(m * n, np.float32), a.reshape(-1), b.reshape(-1)])
+    np.testing.assert_allclose(got[0].reshape(m, n), a @ b, rtol=2e-4, atol=1e-5)

@@ -1,0 +1,132 @@
+"""exp2, exp, log2, sin and powers against long double; stated errors in units of last place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.codegen.kernels import param, run, sink
+from tinylab.codegen.large_angles import two_over_pi
+from tinylab.dtype import DType, dtypes
+from tinylab.uop.ops import UOp
+
+F32, F64 = dtypes.float32, dtypes.float64
+LOG2_E = 1.4426950408889634
+FUNCTIONS: dict[str, tuple[Callable[[UOp], UOp], Callable[[Any], Any]]] = {
+    "exp2": (lambda x: x.exp2(), np.exp2),
+    "exp": (lambda x: (x * LOG2_E).exp2(), np.exp),
+    "log2": (lambda x: x.log2(), np.log2),
+    "sin": (lambda x: x.sin(), np.sin),
+}
+
+
+def unary(function: Callable[[UOp], UOp], x: np.ndarray, dtype: DType) -> np.ndarray:
+    i = UOp.range(len(x), 0)
+    value = function(param(1, len(x), dtype).index(i))
+    kernel = sink(param(0, len(x), dtype).index(i).store(value).end(i))
+    return run(kernel, [np.zeros_like(x), x])[0]
+
+
+def units(got: np.ndarray, exact: np.ndarray) -> float:
+    """The largest error in units of the last place of the exact value."""
+    info = np.finfo(got.dtype)
+    size = np.abs(exact).astype(np.longdouble)
+    exponent = np.floor(np.log2(np.where(size > 0, size, 1)))
+    unit = np.exp2(np.maximum(exponent, info.minexp) - info.nmant)
+    return float(np.max(np.abs(got.astype(np.longdouble) - exact) / unit))
+
+
+def arguments(name: str, dtype: DType) -> np.ndarray:
+    rng = np.random.default_rng(7)
+    lo, hi = (-150, 128) if dtype is F32 else (-1074, 1023)
+    if name == "log2":
+        x = np.concatenate([np.exp2(rng.uniform(lo, hi, 40000)), rng.uniform(0.5, 2, 40000)])
+    elif name == "sin":
+        x = np.concatenate([rng.uniform(-100, 100, 40000), rng.uniform(-(2**19), 2**19, 20000)])
+    else:
+        scale = 1.0 if name == "exp2" else np.log(2)
+        x = np.concatenate([rng.uniform(lo, hi, 40000) * scale, rng.uniform(-1, 1, 20000)])
+    return x.astype(dtype.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "most"),
+    [("exp2", F32, 1), ("exp2", F64, 1), ("exp", F32, 1), ("exp", F64, 1.1), ("log2", F32, 2),
+     ("log2", F64, 3), ("sin", F32, 2), ("sin", F64, 3)],
+)  # fmt: skip
+def test_error(name: str, dtype: DType, most: float) -> None:
+    function, reference = FUNCTIONS[name]
+    x = arguments(name, dtype)
+    assert units(unary(function, x, dtype), reference(x.astype(np.longdouble))) <= most
+
+
+def test_sine_of_large_angles() -> None:
+    rng = np.random.default_rng(3)
+    x = np.exp(rng.uniform(np.log(2**19), 88, 20000)).astype(np.float32)
+    assert units(unary(lambda v: v.sin(), x, F32), np.sin(x.astype(np.longdouble))) <= 2
+    # sin of 2**60 .. 2**1000, where long double still reduces exactly: an absolute bound.
+    y = np.exp2(rng.uniform(20, 1000, 2000))
+    got = unary(lambda v: v.sin(), y, F64)
+    assert float(np.max(np.abs(got - np.sin(y.astype(np.longdouble))))) < 4e-16
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+@pytest.mark.parametrize("name", list(FUNCTIONS))
+def test_special_values(name: str, dtype: DType) -> None:
+    info = np.finfo(dtype.name)
+    x = np.array(
+        [np.nan, np.inf, -np.inf, 0.0, -0.0, 1, -1, info.max, info.tiny, info.tiny / 8, -info.tiny,
+         -149, -150, -126.5, 127.9, 128, -1074, -1075, -1022.5, 1023.9, 1024],
+        dtype.name,
+    )  # fmt: skip
+    function, reference = FUNCTIONS[name]
+    with np.errstate(all="ignore"):
+        wanted = reference(x.astype(np.longdouble)).astype(dtype.name)
+    got = unary(function, x, dtype)
+    np.testing.assert_allclose(
+        got, wanted, rtol=4 * float(info.eps), atol=float(info.smallest_subnormal)
+    )
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(wanted)[known])
+
+
+def test_powers() -> None:
+    from tinylab.opcodes import Ops
+
+    rng = np.random.default_rng(5)
+    special = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, np.inf, -np.inf, np.nan, 3.0, -3.0, 1e30]
+    grid = np.array([(a, b) for a in special for b in special])
+    pairs = np.concatenate([grid, np.stack([rng.uniform(0, 20, 500), rng.uniform(-8, 8, 500)], 1)])
+    x, y = (np.ascontiguousarray(column.astype(np.float32)) for column in pairs.T)
+    n, i = len(x), UOp.range(len(x), 0)
+    value = param(1, n).index(i).alu(Ops.POW, param(2, n).index(i))
+    got = run(sink(param(0, n).index(i).store(value).end(i)), [np.zeros_like(x), x, y])[0]
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, np.power(x, y), rtol=1e-5)
+
+
+def test_integer_powers_wrap() -> None:
+    from tinylab.opcodes import Ops
+
+    x = np.array([3, -3, 2, 7, 1, -1, 0, 5, -1, 2], np.int32)
+    y = np.array([4, 3, 31, 20, -5, -3, 0, 1, -4, -1], np.int32)
+    n, i = len(x), UOp.range(len(x), 0)
+    value = param(1, n, dtypes.int32).index(i).alu(Ops.POW, param(2, n, dtypes.int32).index(i))
+    kernel = sink(param(0, n, dtypes.int32).index(i).store(value).end(i))
+    got = run(kernel, [np.zeros_like(x), x, y])[0]
+    wanted = [
+        (pow(int(a), int(b)) if b >= 0 else {1: 1, -1: -1 if b % 2 else 1}.get(int(a), 0))
+        for a, b in zip(x, y, strict=True)
+    ]
+    wrapped = [(w + 2**31) % 2**32 - 2**31 for w in wanted]
+    assert got.tolist() == wrapped
+
+
+def test_bits_of_two_over_pi() -> None:
+    words = two_over_pi(6)
+    value = sum(w * 2.0 ** (-32 * (i + 1)) for i, w in enumerate(words[2:]))
+    assert words[:2] == (0, 0)
+    assert value == pytest.approx(2 / np.pi, abs=1e-16)
