@@ -121,7 +121,10 @@ def test_intermediate_memory_is_shared():
 
 
 def test_null_compiles_and_runs_nothing():
-    x = Tensor.ones(4, 4, device="NULL").contiguous() @ Tensor.ones(4, 4, device="NULL").contiguous()
+    x = (
+        Tensor.ones(4, 4, device="NULL").contiguous()
+        @ Tensor.ones(4, 4, device="NULL").contiguous()
+    )
     x.realize()
     with pytest.raises(RuntimeError, match="no copyout on NULL"):
         x.numpy()

@@ -39,7 +39,7 @@ def both(a: UOp | None, b: UOp | None) -> UOp | None:
 def guard_of(i: UOp) -> UOp | None:
     """The condition under which an index may be used; None for a plain one."""
     found = i.get_valid()
-    return None if found.op is Ops.CONST else found
+    return None if found.op is Ops.CONST and found.arg is True else found
 
 
 def guarded(i: UOp, guard: UOp | None) -> UOp:

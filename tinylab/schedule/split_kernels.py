@@ -88,7 +88,7 @@ def _kernel(effect: UOp) -> UOp:
 def split_kernel(x: UOp) -> UOp | None:
     """Each effect on a buffer as the call of a kernel."""
     effects = x.src[1:]
-    if not any(e.op in (Ops.STORE, Ops.END) for e in effects):
+    if x.is_bound_var or not any(e.op in (Ops.STORE, Ops.END) for e in effects):
         return None
     calls = tuple(_kernel(e) if e.op in (Ops.STORE, Ops.END) else e for e in effects)
     return x.replace(src=(x.src[0], *calls))
