@@ -268,6 +268,17 @@ def test_variables_come_in_the_order_of_their_names():
     assert everywhere(p, np.zeros(2, np.int64), vals=(2**39, -7)).tolist() == [2**39, -7]
 
 
+def test_buffers_are_found_by_slot():
+    """A slot that the program does not use still has its place in the call."""
+    p = Program()
+    out, x = p.add(param(0, 2, F)), p.add(param(3, 2, F))
+    p.store(window(out, index(0), 2), p.load(window(x, index(0), 2)))
+    unused = np.full(2, -1, np.float32)
+    source = np.array([5, 6], np.float32)
+    found = everywhere(p, np.zeros(2, np.float32), unused, unused, source)
+    assert found.tolist() == [5, 6]
+
+
 def test_unbounded_loop():
     """Goes on while its condition holds; the body runs once at least."""
     p = Program()

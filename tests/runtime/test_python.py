@@ -122,15 +122,16 @@ def test_listing_reads_like_python():
     ("text", "words"),
     [
         ("def k(): __import__('os')", "line 1"),
-        ("def k(a: float32[4]):\n    x: float32 = open(a)", "line 2"),
-        ("def k(a: float32[4]):\n    x: float32 = LOAD(b)", "b is not defined"),
-        ("def k(a: float32[4]):\n    x: float99 = LOAD(a)", "float99"),
-        ("def k(a: float32[4]):\n    while True: pass", "line 2"),
-        ("def k(a: float32[4]):\n    x: float32 = ADD('s', 1)", "'s'"),
+        ("def k(data0: float32[4]):\n    x: float32 = open(data0)", "line 2"),
+        ("def k(data0: float32[4]):\n    x: float32 = LOAD(b)", "b is not defined"),
+        ("def k(data0: float32[4]):\n    x: float99 = LOAD(data0)", "float99"),
+        ("def k(data0: float32[4]):\n    while True: pass", "line 2"),
+        ("def k(data0: float32[4]):\n    x: float32 = ADD('s', 1)", "'s'"),
+        ("def k(a: float32[4]): pass", "buffer a is not called"),
         ("x = 1", "not one function"),
         ("def k(:", "cannot be read"),
-        ("def k(a: float32[4]):\n    x: float32 = WMMA(a)", "WMMA"),
-        ("def k(a: float32[4]):\n    STORE(a, a)", "place in memory"),
+        ("def k(data0: float32[4]):\n    x: float32 = WMMA(data0)", "WMMA"),
+        ("def k(data0: float32[4]):\n    STORE(data0, data0)", "place in memory"),
     ],
 )
 def test_text_outside_the_language_is_refused(text, words):

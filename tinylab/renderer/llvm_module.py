@@ -44,10 +44,10 @@ def _wrapper(head: Head) -> list[Line]:
     """The function with one signature for every kernel."""
     texts = [f"define void @{head.name}(ptr %bufs, ptr %vals, i64 %core_id) #1 {{"]
     arguments = []
-    for i, u in enumerate(head.buffers):
-        texts.append(f"  %bufs{i} = getelementptr inbounds ptr, ptr %bufs, i64 {i}")
-        texts.append(f"  %data{u.arg.slot} = load ptr, ptr %bufs{i}, align 8")
-        arguments.append(f"ptr %data{u.arg.slot}")
+    for slot in (u.arg.slot for u in head.buffers):
+        texts.append(f"  %bufs{slot} = getelementptr inbounds ptr, ptr %bufs, i64 {slot}")
+        texts.append(f"  %data{slot} = load ptr, ptr %bufs{slot}, align 8")
+        arguments.append(f"ptr %data{slot}")
     for i, u in enumerate(head.variables):
         if u.arg.name == "core_id":
             continue

@@ -3,9 +3,10 @@
     define internal void @NAME_body(ptr noalias %data0, …, i64 %variable…, i64 %core_id)
     define void @NAME(ptr %bufs, ptr %vals, i64 %core_id)     what a program is called by
 
-The second takes its buffers from an array of pointers, by slot, and its variables from an array of
-64-bit integers, so that every kernel is called the same way. Each instruction has a debug location
-whose line is the uop's index in the linear list + 1, in a file named like the kernel.
+The second takes the buffer of slot s from place s of an array of pointers, whether or not the slots
+before it are used, and its variables, sorted by name, from an array of 64-bit integers, so that
+every kernel is called the same way. Each instruction has a debug location whose line is the uop's
+index in the linear list + 1, in a file named like the kernel.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 from tinylab.device import Allocator, BufferSpec, Compiled, Compiler, Program, TinyELF, Toolchain
 from tinylab.errors import DeviceError
 from tinylab.runtime.python_code import Code
-from tinylab.runtime.python_listing import parse
+from tinylab.runtime.python_listing import Instruction, parse
 from tinylab.runtime.python_numbers import ROUND, storage_format
 
 
@@ -70,6 +70,7 @@ class PythonProgram(Program["PythonDevice"]):
         super().__init__(dev, obj)
         self.code = code_of(obj.lib.decode())
         self.buffers = [p for p in self.code.listing.parameters if p.shape]
+        self.slots = [int(p.name.removeprefix("data")) for p in self.buffers]
         variables = [p.name for p in self.code.listing.parameters if not p.shape]
         self.core_id = variables.index("core_id") if "core_id" in variables else None
 
@@ -86,10 +87,7 @@ class PythonProgram(Program["PythonDevice"]):
         Raises: BoundsError (an IndexError) for a load or store outside its buffer.
         """
         start = time.perf_counter()
-        memory = [
-            b[: len(b) // p.dtype.itemsize * p.dtype.itemsize].cast(storage_format(p.dtype))
-            for b, p in zip(bufs, self.buffers, strict=True)
-        ]
+        memory = [_typed(bufs[s], p) for s, p in zip(self.slots, self.buffers, strict=True)]
         grid, variables = list(global_size), list(vals)
         threads = 1
         if self.core_id is not None:
@@ -129,6 +127,12 @@ class PythonProgram(Program["PythonDevice"]):
                     f"{code.listing.name} wait at a barrier that the others never reach"
                 )
             waiting = waiting if all(reached) else []
+
+
+def _typed(buffer: memoryview, parameter: Instruction) -> memoryview:
+    """Bytes as elements of a buffer's type."""
+    size = parameter.dtype.itemsize
+    return buffer[: len(buffer) // size * size].cast(storage_format(parameter.dtype))
 
 
 def _reaches_barrier(item: Generator[None, None, None]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
@@ -65,6 +66,7 @@ class Listing(NamedTuple):
 _VALUES = frozenset(op.name for op in GroupOp.ALU | GroupOp.Movement) | {
     op.name for op in (Ops.CAST, Ops.BITCAST, Ops.STACK, Ops.INDEX, Ops.LOAD, Ops.SPECIAL)
 }
+_BUFFER = re.compile(r"data\d+")
 _NUMBERS = {"inf": math.inf, "nan": math.nan}
 _DEFINITIONS = frozenset({"REG", "LOCAL"})
 _STATEMENTS = frozenset({"STORE", "BARRIER", "REPEAT"})
@@ -88,6 +90,8 @@ def parse(text: str) -> Listing:
         if argument.annotation is None:
             raise CompileError(f"{argument.arg} has no type")
         dtype, shape = _type(argument.annotation)
+        if shape and not _BUFFER.fullmatch(argument.arg):
+            raise CompileError(f"the buffer {argument.arg} is not called data and its slot")
         names.add(argument.arg)
         parameters.append(Instruction("PARAM", (), argument.arg, dtype, shape))
     return Listing(function.name, tuple(parameters), tuple(_block(function.body, names)))
