@@ -1,0 +1,1 @@
+"""What tinylab costs, beside others, in one run: `python -m benchmarks`. Ratios, never limits."""

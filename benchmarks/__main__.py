@@ -1,0 +1,27 @@
+"""`python -m benchmarks [imports compile recording steps kernels overhead]`: all, or those named."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+import time
+
+NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead")
+
+
+def main(names: list[str]) -> None:
+    """Run the benchmarks one after another; nothing else should run meanwhile."""
+    unknown = [name for name in names if name not in NAMES]
+    if unknown:
+        raise SystemExit(f"no benchmark is called {unknown[0]!r}; there are {', '.join(NAMES)}")
+    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
+    print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
+    print(f"{time.strftime('%Y-%m-%d')}, load before {load}")
+    for name in names or NAMES:
+        importlib.import_module(f"benchmarks.{name}").run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
