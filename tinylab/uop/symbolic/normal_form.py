@@ -93,8 +93,14 @@ def move_constant_out(u: UOp, x: UOp, y: UOp, c: UOp) -> UOp | None:
 
 
 def associate_left(u: UOp, x: UOp, y: UOp, z: UOp) -> UOp | None:
-    """x op (y op z)  ->  (x op y) op z."""
+    """x op (y op z)  ->  (x op y) op z.
+
+    Not where x is such a chain too: a value that was multiplied with itself over and over has few
+    nodes, but exponentially many factors.
+    """
     if any(s.dtype is not u.dtype for s in (x, y, z)):
+        return None
+    if x.op is u.op and u.dtype is not dtypes.weakint:
         return None
     return make(u.op, u.dtype, (make(u.op, u.dtype, (x, y)), z))
 
