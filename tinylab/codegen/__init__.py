@@ -27,6 +27,7 @@ from tinylab.codegen.lower_reduce import first_register, pm_lower_reduce, share_
 from tinylab.codegen.merge_ranges import merge_ranges
 from tinylab.codegen.opt.heuristic import hand_coded_optimizations
 from tinylab.codegen.opt.kernel import Scheduler
+from tinylab.codegen.overlap_tiles import has_tiles, overlap_tiles
 from tinylab.codegen.powers import has_powers, pm_powers, wide_float
 from tinylab.codegen.program import program_info
 from tinylab.codegen.split_ranges import split_ranges
@@ -122,6 +123,8 @@ LOWER = (
          why="a kernel that is not tuned has a name too"),
     Pass("simplify_opts", sym,
          why="opts left r*4 + u in each index; divisions by 4 fold while u is a range with bounds"),
+    Pass("overlap_tiles", run=overlap_tiles, when=has_tiles,
+         why="a last tile moved back needs no masks; conditions and strides are still plain sums"),
     Pass("local_buffers", pm_local_buffers, ctx=local_context, when=has_groups,
          why="a reduce over the workgroup goes through shared memory; its loops are still ranges"),
     Pass("add_loads", pm_add_loads,
