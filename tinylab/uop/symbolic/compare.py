@@ -76,14 +76,11 @@ def _at_most(total: Sum, most: int, turn: bool) -> UOp | None:
     if not total.terms:
         return None
     terms, most = total.terms, most - total.const
-    divisor = _common_divisor(terms, most)
-    if divisor is None and total.const == 0 and not turn:
+    quotient = _common_divisor(terms, most)
+    if quotient is None and total.const == 0 and not turn:
         return None
-    if divisor is not None:
-        big, small, factor = divisor
-        # factor * big + small <= most, and all values of small compare alike with most % factor.
-        terms = {t: f // factor for t, f in big.items()}
-        most = most // factor - (most % factor < span(small, 0)[0])
+    if quotient is not None:
+        terms, most = quotient
     if all(f < 0 for f in terms.values()):
         return _compared({t: -f for t, f in terms.items()}, total.dtype, least=-most)
     return _compared(terms, total.dtype, most=most)
@@ -101,18 +98,19 @@ def _compared(
     return less(left, right) if most is not None else less(right, left)
 
 
-def _common_divisor(
-    terms: dict[UOp, int], most: int
-) -> tuple[dict[UOp, int], dict[UOp, int], int] | None:
-    """(multiples of a factor, the rest that stays below the factor, the factor)."""
+def _common_divisor(terms: dict[UOp, int], most: int) -> tuple[dict[UOp, int], int] | None:
+    """terms <= most without a factor that all terms share but a rest that decides nothing.
+
+    x*4 + y <= 31, 0 <= y < 4  ->  x <= 7
+    """
     factors = {abs(f) for f in terms.values()} | {Sum(terms, 0, dtypes.weakint).gcd}
     for factor in sorted(factors - {1}, reverse=True):
-        big = {t: f for t, f in terms.items() if f % factor == 0}
-        small = {t: f for t, f in terms.items() if f % factor}
-        low, high = span(small, 0)
-        rest = most % factor
-        if 0 <= low and high < factor and (rest < low or high <= rest):
-            return big, small, factor
+        rest = {t: f for t, f in terms.items() if f % factor}
+        low, high = span(rest, 0)
+        room, left = divmod(most - low, factor)
+        # factor * x + rest <= factor * room + (low + left): x <= room, if each rest fits beside it.
+        if high <= low + left:
+            return {t: f // factor for t, f in terms.items() if f % factor == 0}, room
     return None
 
 

@@ -103,9 +103,9 @@ def fold_bounds(u: UOp) -> UOp | None:
     return u.const_like(lo)
 
 
-def fold_cast(u: UOp, c: UOp) -> UOp | None:
-    """The constant in the other type; Invalid has none."""
-    return None if c.arg is Invalid else const(c.arg, u.dtype)
+def fold_cast(u: UOp, c: UOp) -> UOp:
+    """The constant in the other type; Invalid stays Invalid."""
+    return const(c.arg, u.dtype)
 
 
 def fold_bitcast(u: UOp, c: UOp) -> UOp | None:

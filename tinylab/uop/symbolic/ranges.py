@@ -68,7 +68,9 @@ def simplify_under(x: UOp, condition: UOp) -> UOp:
     if not stand_ins:
         return graph_rewrite(x, symbolic)
     guarded = graph_rewrite(x.substitute(stand_ins), symbolic)
-    simpler = guarded.substitute({s: v for v, s in stand_ins.items()})
+    # A constant stays: other constants of its value are not the value's.
+    back = {s: v for v, s in stand_ins.items() if s.op is not Ops.CONST}
+    simpler = guarded.substitute(back)
     return graph_rewrite(simpler, symbolic)
 
 
