@@ -148,8 +148,8 @@ class Steps:
         ]
         return {
             "rule": {**facts._asdict(), "elapsed_us": replay.elapsed_ns[k - 1] / 1000},
-            "before": replay.before[k - 1],
-            "after": replay.after[k - 1],
+            "before": _shown(old, had, replay.before[k - 1]),
+            "after": _shown(graph, has, replay.after[k - 1], replay.before[k - 1]),
             "added": [n for n in graph.order if n not in had],
             "gone": self._rows([n for n in old.order if n not in has][:NODES_A_PAGE], pass_id),
             "ancestors": ancestors,
@@ -183,6 +183,20 @@ class Steps:
                         return
             if not shown.changed:
                 return
+
+
+def _shown(graph: Graph, drawn: set[int], node: int, was: int | None = None) -> int:
+    """The node of a match as it stands in the graph.
+
+    Root first, a rule may see a node whose sources were replaced already on the way through
+    another parent: in the graph stands what it was rebuilt to.
+    """
+    if node in drawn:
+        return node
+    found = graph.image.get(node)
+    if found is None and was is not None:
+        found = graph.image.get(was)
+    return node if found is None else found
 
 
 def _is_rebuilt(nodes: Nodes, was: int, now: int | None) -> bool:

@@ -27,7 +27,7 @@ _KEPT_STEPS = 8
 class Graph:
     """One step: the root, and all nodes under it, sources first.
 
-    `image` says what became of each node of the pass's first graph.
+    `image` says what became of each node of the pass's first graph, and of what rules returned.
     """
 
     root: int
@@ -138,6 +138,8 @@ class Replay:
                 opened[node] = self._chase(rebuilt, becomes)
                 continue
             done[node] = rebuilt
+            if now != node:
+                done.setdefault(now, rebuilt)
             stack.pop()
         return done
 

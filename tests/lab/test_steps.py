@@ -1,0 +1,156 @@
+import json
+
+import pytest
+
+from tests.trace.programs import chain, pm_tidy, recorded_attention
+from tinylab.errors import LabError
+from tinylab.lab import steps
+from tinylab.lab.desk import Desk
+from tinylab.trace.record import record
+from tinylab.uop.ops import graph_rewrite
+
+ONE_MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def desk():
+    return Desk(recorded_attention())
+
+
+def graph(known, step):
+    """The ids under a step's root, by what a front end knows."""
+    seen, stack = set(), [step["root"]]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack.extend(known[node]["src"])
+    return seen
+
+
+def test_differences_add_up_to_the_graphs(desk):
+    """A front end that holds nodes by id, and asks for differences, sees every graph whole."""
+    for shown in desk.record.passes:
+        known, base = {}, None
+        for k in range(shown.count + 1):
+            step = desk.answer("step", {"pass": shown.id, "k": k, "from": base})
+            assert step["full"] == (base is None)
+            known.update({n["id"]: n for n in step["nodes"]})
+            full = desk.answer("step", {"pass": shown.id, "k": k})
+            assert graph(known, step) == {n["id"] for n in full["nodes"]}
+            assert all(known[n["id"]] == n for n in full["nodes"])
+            base = {"pass": shown.id, "k": k}
+
+
+def test_a_step_says_what_its_match_did(desk):
+    for shown in desk.record.passes:
+        for k in range(1, shown.count + 1):
+            step = desk.answer("step", {"pass": shown.id, "k": k})
+            before = desk.answer("step", {"pass": shown.id, "k": k - 1})
+            had, has = ({n["id"] for n in s["nodes"]} for s in (before, step))
+            assert set(step["added"]) == has - had
+            assert {n["id"] for n in step["gone"]} == had - has
+            assert step["rule"]["name"]
+            assert step["rule"]["line"] > 0
+            for old, new in step["ancestors"]:
+                assert old in had - has
+                assert new in has
+
+
+def test_the_nodes_of_a_match_are_in_the_graphs_beside_it(desk):
+    for shown in desk.record.passes:
+        for k in range(1, shown.count + 1):
+            step = desk.answer("step", {"pass": shown.id, "k": k})
+            earlier = desk.answer("step", {"pass": shown.id, "k": k - 1})
+            assert step["before"] in {n["id"] for n in earlier["nodes"]}, (shown.name, k)
+            assert step["after"] in {n["id"] for n in step["nodes"]}, (shown.name, k)
+
+
+def test_jumping_about_gives_the_same_as_walking(desk):
+    shown = max(desk.record.passes, key=lambda p: p.count)
+    walked = [desk.answer("step", {"pass": shown.id, "k": k}) for k in range(shown.count + 1)]
+    fresh = Desk(desk.record)
+    for k in (shown.count, 0, shown.count // 2, 1, shown.count - 1):
+        assert fresh.answer("step", {"pass": shown.id, "k": k}) == walked[k]
+
+
+def test_a_step_beyond_the_pass_is_its_last(desk):
+    shown = max(desk.record.passes, key=lambda p: p.count)
+    assert desk.answer("step", {"pass": shown.id, "k": 10**6})["k"] == shown.count
+    assert desk.answer("step", {"pass": shown.id, "k": -5})["k"] == 0
+
+
+def test_unknown_passes_and_missing_arguments_are_named(desk):
+    with pytest.raises(LabError, match="there is no pass 4711: the record has"):
+        desk.answer("step", {"pass": 4711, "k": 0})
+    with pytest.raises(LabError, match="step needs 'k'"):
+        desk.answer("step", {"pass": 0})
+    with pytest.raises(LabError, match="nobody answers 'stepp'") as caught:
+        desk.answer("stepp", {})
+    assert caught.value.help == "did you mean step?"
+
+
+def test_text_names_nodes_alike_from_step_to_step(desk):
+    shown = max(desk.record.passes, key=lambda p: p.count)
+    for k in range(1, shown.count + 1):
+        before = desk.answer("text", {"pass": shown.id, "k": k - 1})
+        text = desk.answer("text", {"pass": shown.id, "k": k})
+        old, new = ([line["text"] for line in t["lines"]] for t in (before, text))
+        went = [d["text"] for d in text["diff"] if d["mark"] == "-"]
+        came = [d["text"] for d in text["diff"] if d["mark"] == "+"]
+        assert sorted(set(old) - set(new)) == sorted(set(went) - set(came))
+        assert sorted(set(new) - set(old)) == sorted(set(came) - set(went))
+        assert len(came) < len(new) or len(new) < 5
+
+
+def test_the_first_step_has_no_difference(desk):
+    assert desk.answer("text", {"pass": 0, "k": 0})["diff"] == []
+
+
+def test_a_search_finds_ops_rules_and_labels(desk):
+    hits = desk.answer("search", {"query": "reduce"})["hits"]
+    assert any("REDUCE" in h["label"] for h in hits)
+    rule = desk.steps.rule(desk.record.passes[0].matches[0].rule).name
+    (hit, *_) = desk.answer("search", {"query": rule, "pass": 0})["hits"]
+    assert (hit["pass"], hit["k"], hit["label"]) == (0, 1, rule)
+    assert desk.answer("search", {"query": "  "}) == {"hits": [], "more": False}
+    assert desk.answer("search", {"query": "no such thing"})["hits"] == []
+
+
+def test_a_large_graph_comes_in_pages(monkeypatch):
+    with record() as rec:
+        graph_rewrite(chain(9000), pm_tidy, name="tidy")
+    desk = Desk(rec)
+    k = rec.passes[0].count // 2
+    step = desk.answer("step", {"pass": 0, "k": k})
+    sizes, nodes = [len(json.dumps(step))], list(step["nodes"])
+    more = step["more"]
+    assert more
+    while more:
+        args = {"kind": "nodes", "pass": 0, "k": k, "after": len(nodes)}
+        page = desk.answer("more", args)
+        nodes += page["nodes"]
+        sizes.append(len(json.dumps(page)))
+        more = page["more"]
+    assert len({n["id"] for n in nodes}) == len(nodes) == step["count"]
+    assert max(sizes) < ONE_MB
+    text = desk.answer("text", {"pass": 0, "k": k})
+    assert text["more"]
+    assert len(json.dumps(text)) < ONE_MB
+    rest = desk.answer("more", {"kind": "text", "pass": 0, "k": k, "after": steps.LINES_A_PAGE})
+    assert rest["lines"][0]["text"] != text["lines"][0]["text"]
+
+
+def test_everything_is_plain_data(desk):
+    for ask, args in (
+        ("overview", {}),
+        ("first", {}),
+        ("step", {"pass": 0, "k": 0}),
+        ("text", {"pass": 0, "k": 0}),
+        ("search", {"query": "a"}),
+        ("lines", {"lines": [1]}),
+        ("node", {"pass": 0, "node": desk.first()["root"]}),
+        ("kernel", {"kernel": 0}),
+    ):
+        answer = desk.answer(ask, args)
+        assert json.loads(json.dumps(answer)) == json.loads(json.dumps(answer, default=str))
