@@ -2,8 +2,8 @@
 
 n = 1000, tiles of 32: a[(t*32 + lane) if t*32 + lane < 1000]  ->  a[min(t*32, 968) + lane]
 
-Some elements are computed twice, the same way; no access needs a gate. Not where a kernel reads what
-it writes, nor for a reduce, which would count twice.
+Some elements are computed twice, the same way; no access needs a gate. Not where a kernel reads
+what it writes, nor for a reduce, which would count twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OUTER_KINDS = (AxisType.WEAK, AxisType.LOOP, AxisType.THREAD, AxisType.GLOBAL, A
 
 
 class Tile(NamedTuple):
-    """A condition base + lanes < n that cuts the last tile: which ranges, and how far each steps."""
+    """A condition base + lanes < n that cuts the last tile: its ranges, and how far each steps."""
 
     condition: UOp
     outer: dict[UOp, int]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tinylab.codegen.opt.kernel import Scheduler
+    from tinylab.uop.args import RangeArg
     from tinylab.uop.ops import UOp
 
 # Waking a second thread costs about 40 µs and both must find work: below this one is faster.
@@ -29,7 +30,6 @@ THREAD_NS = 200_000
 BYTES_PER_NS = 10  # one core from memory
 FLOPS_PER_NS = 80  # one core on tiles
 TILE_VECTORS = 16  # accumulators that stay in registers
-TILE_AMOUNTS = (8, 6, 7, 5, 4, 3, 2)
 LOOP_KINDS = (AxisType.WEAK, AxisType.LOOP)
 
 
@@ -76,18 +76,47 @@ def _for_cpu(k: Scheduler) -> None:
     found = accesses(k.ast)
     work = _Work(k, found)
     vector = _choose_vector(k, found)
-    width = 1 if vector is None else _width(k, found, vector)
-    if vector is not None:
-        vector = _pad_for_vectors(k, vector, width)
-    # Threads first: an axis that is cut into odd tiles has no half.
-    _threads(k, work, vector, width)
+    most = max_threads(k) if k.ren.has_threads else 1
+    threads = min(most, int(2 * work.nanoseconds / THREAD_NS))
     if vector is None:
+        _apply_threads(k, _thread_axis(k, threads, None, 1), threads)
         return
-    vector = _find(k, vector)
-    if vector is not None and vector.arg[-1] is AxisType.REDUCE:
-        _row_reduction(k, vector, width, found)
-    elif vector is not None:
-        _output_vectors(k, vector, width, found)
+    width = _width(k, found, vector)
+    inner = [a for a in found if a.in_reduce and not a.is_store]
+    shared = _thread_axis(k, threads, vector, width)
+    in_rows = vector.arg[-1] is AxisType.REDUCE
+    tile = _tile_axes(k, vector, inner) if inner else []
+    # Axes are rounded up first, then shared out: an axis that is cut into odd tiles has no half.
+    wanted = (4, 2, 3) if in_rows else TILE
+    amounts = {
+        rng.arg: _round_tile(k, rng, threads if rng is shared else 1, wanted) for rng in tile
+    }
+    _pad_for_vectors(k, vector, width, threads if vector is shared else 1)
+    if shared is not None:
+        _apply_threads(k, _find(k, shared), threads)
+    if in_rows:
+        _row_reduction(k, vector, width, amounts)
+    else:
+        _output_vectors(k, vector, width, inner, amounts)
+
+
+def _thread_axis(k: Scheduler, threads: int, vector: UOp | None, width: int) -> UOp | None:
+    """The outermost axis that has enough for every thread."""
+    for rng in _ranges(k, *LOOP_KINDS) if threads > 1 else ():
+        if _int_size(rng) >= threads * (width if rng is vector else 1):
+            return rng
+    return None
+
+
+def _apply_threads(k: Scheduler, rng: UOp | None, threads: int) -> None:
+    """Threads over an axis: as many as divide it, or over the next axis that can be divided."""
+    if rng is None:
+        return
+    others = [r for r in _ranges(k, *LOOP_KINDS) if r is not rng]
+    for axis in (rng, *others):
+        for count in range(threads, 1, -1):
+            if _int_size(axis) % count == 0 and _try(k, OptOps.THREAD, axis, count):
+                return
 
 
 class _Work:
@@ -154,54 +183,56 @@ def _vector_amount(size: int, width: int) -> int:
     return next((a for a in range(15, 3, -1) if size % a == 0), 1)
 
 
-def _pad_for_vectors(k: Scheduler, rng: UOp, width: int) -> UOp:
+def _pad_for_vectors(k: Scheduler, rng: UOp, width: int, threads: int) -> None:
     """Round an axis up if its divisors are poor and few lanes are wasted."""
     size = _int_size(rng)
+    if size < width or size % (width * threads) == 0 or k.ren.vector_width(dtypes.float32) < 8:
+        return  # without wide vectors a masked access is a branch for each lane
     amount = _vector_amount(size, width)
-    if amount == width or size < width or k.ren.vector_width(dtypes.float32) < 8:
-        return rng  # without wide vectors a masked access is a branch for each lane
     fair = amount >= width // 2 and amount & (amount - 1) == 0
-    for multiple, waste in ((2 * width, 1.05), (width, 1.05 if fair else 1.25)):
+    for multiple, waste in (
+        (2 * width * threads, 1.06),
+        (width * threads, 1.06),
+        (width, 1.06 if fair else 1.25),
+    ):
         if -(-size // multiple) * multiple <= size * waste:
-            return _padded(k, rng, multiple)
-    return rng
+            _try(k, OptOps.PADTO, rng, multiple)
+            return
 
 
-def _padded(k: Scheduler, rng: UOp, multiple: int) -> UOp:
-    found = _find(k, rng) if _try(k, OptOps.PADTO, rng, multiple) else rng
-    return rng if found is None else found
+# Rows of a tile, best first.
+TILE = (8, 7, 6, 5)
 
 
-def _threads(k: Scheduler, work: _Work, vector: UOp | None, width: int) -> None:
-    """Threads over the outermost axis that can be shared out, if there is work for them."""
-    if not k.ren.has_threads:
-        return
-    most = min(max_threads(k), int(2 * work.nanoseconds / THREAD_NS))
-    for rng in _ranges(k, *LOOP_KINDS) if most > 1 else ():
-        # Each thread keeps whole vectors.
-        unit = width if rng is vector and _int_size(rng) % width == 0 else 1
-        for count in range(most, 1, -1):
-            if _int_size(rng) % (count * unit) == 0 and _try(k, OptOps.THREAD, rng, count):
-                return
+def _round_tile(k: Scheduler, rng: UOp, threads: int, amounts: tuple[int, ...]) -> int:
+    """How many steps of an axis a tile takes; the axis is rounded up where divisors are poor."""
+    size, most = _int_size(rng), amounts[0]
+    exact = next((a for a in amounts if size % (a * threads) == 0), None)
+    if exact is not None:
+        return exact
+    for multiple, waste in ((most * threads, 1.1), (4 * threads, 1.25)):
+        if -(-size // multiple) * multiple <= size * waste and _try(k, OptOps.PADTO, rng, multiple):
+            return most if multiple == most * threads else 4
+    return next((a for a in (*amounts, 4, 3, 2) if size % a == 0), 1)
 
 
-def _output_vectors(k: Scheduler, vector: UOp, width: int, found: list[Access]) -> None:
+def _output_vectors(
+    k: Scheduler, vector: UOp, width: int, inner: list[Access], tile: dict[RangeArg, int]
+) -> None:
     """Lanes along an output axis; in a reduce, a tile of accumulators around them."""
-    inner = [a for a in found if a.in_reduce and not a.is_store]
-    tile = _tile_axes(k, vector, inner) if inner else []
-    amount = _vector_amount(_int_size(vector), width)
-    if amount == 1 or not _try(k, OptOps.UPCAST, vector, amount):
+    rest = _find(k, vector)
+    amount = 1 if rest is None else _vector_amount(_int_size(rest), width)
+    if rest is None or amount == 1 or not _try(k, OptOps.UPCAST, rest, amount):
         return
     vectors = 1
     for extra in _more_vectors(vector, inner, tile):
         rest = _find(k, vector)
         if rest is not None and _int_size(rest) % extra == 0 and vectors * extra <= TILE_VECTORS:
             vectors *= extra if _try(k, OptOps.UPCAST, rest, extra) else 1
-    for rng in tile:
-        vectors *= _tile(k, rng, TILE_VECTORS // vectors, TILE_AMOUNTS)
+    _apply_tile(k, tile, TILE_VECTORS // vectors)
 
 
-def _more_vectors(vector: UOp, inner: list[Access], tile: list[UOp]) -> tuple[int, ...]:
+def _more_vectors(vector: UOp, inner: list[Access], tile: dict[RangeArg, int]) -> tuple[int, ...]:
     """How many vectors along the vector axis, beside the first."""
     if not inner:
         return (4,)  # independent work to hide latency
@@ -210,12 +241,19 @@ def _more_vectors(vector: UOp, inner: list[Access], tile: list[UOp]) -> tuple[in
     return (2,) if any(a.stride(vector) == 0 for a in inner) else ()
 
 
-def _tile(k: Scheduler, rng: UOp, most: int, amounts: tuple[int, ...]) -> int:
-    """Upcast an axis by the first amount that divides it; the amount, or 1."""
-    for amount in amounts:
-        if amount <= most and _int_size(rng) % amount == 0 and _try(k, OptOps.UPCAST, rng, amount):
-            return amount
-    return 1
+def _apply_tile(k: Scheduler, tile: dict[RangeArg, int], most: int) -> int:
+    """Upcast the axes of a tile while its accumulators fit; how many vectors there are."""
+    vectors = 1
+    for arg, amount in tile.items():
+        rng = next((r for r in k.rngs if r.arg == arg), None)
+        if rng is None:
+            continue
+        for steps in (amount, 4, 3, 2):
+            fits = vectors * steps <= most and _int_size(rng) % steps == 0
+            if fits and steps > 1 and _try(k, OptOps.UPCAST, rng, steps):
+                vectors *= steps
+                break
+    return vectors
 
 
 def _tile_axes(k: Scheduler, vector: UOp, inner: list[Access]) -> list[UOp]:
@@ -228,15 +266,13 @@ def _tile_axes(k: Scheduler, vector: UOp, inner: list[Access]) -> list[UOp]:
     return sorted((r for r, n in reuse.items() if n), key=lambda r: (-reuse[r], -_int_size(r)))[:2]
 
 
-def _row_reduction(k: Scheduler, vector: UOp, width: int, found: list[Access]) -> None:
+def _row_reduction(k: Scheduler, vector: UOp, width: int, tile: dict[RangeArg, int]) -> None:
     """Lanes along a reduce axis, kept through the loop; several vectors to hide the latency."""
-    amount = _vector_amount(_int_size(vector), width)
-    if amount == 1 or not _try(k, OptOps.UNROLL, vector, amount):
+    rest = _find(k, vector)
+    amount = 1 if rest is None else _vector_amount(_int_size(rest), width)
+    if rest is None or amount == 1 or not _try(k, OptOps.UNROLL, rest, amount):
         return
-    inner = [a for a in found if a.in_reduce and not a.is_store]
-    vectors = 1
-    for rng in _tile_axes(k, vector, inner):
-        vectors *= _tile(k, rng, TILE_VECTORS // vectors, (4, 2, 3))
+    vectors = _apply_tile(k, tile, TILE_VECTORS)
     rest = _find(k, vector)
     if vectors == 1 and rest is not None:
         for extra in (4, 2):
