@@ -14,6 +14,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,12 @@ Times = dict[str, list[float]]
 
 
 def by_turns(subjects: dict[str, Callable[[], float]], rounds: int) -> Times:
-    """The times of each subject, one a round, in an order that turns around each round."""
+    """The times of each subject, one a round, in an order that turns around each round.
+
+    One round before them warms up caches of files and byte code, and is thrown away.
+    """
+    for subject in subjects.values():
+        subject()
     times: Times = {name: [] for name in subjects}
     names = list(subjects)
     for i in range(rounds):
@@ -72,9 +78,15 @@ def _can_import(python: str, module: str) -> bool:
     return found.returncode == 0
 
 
+# Byte code of every measured process, so that none compiles modules and the tree stays as it is.
+_BYTE_CODE = Path(tempfile.gettempdir()) / "tinylab-benchmarks"
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of a measured process: this tree first, and what CLANG_DIR adds to PATH."""
     env = {**os.environ, "PYTHONPATH": str(HERE.parent), "PYTHONHASHSEED": "0", **more}
+    env["PYTHONPYCACHEPREFIX"] = str(_BYTE_CODE)
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     if clang := os.environ.get("CLANG_DIR"):
         env["PATH"] = clang + os.pathsep + env["PATH"]
     return env
