@@ -11,7 +11,7 @@ os.environ.setdefault("NO_COLOR", "1")
 _CACHE = tempfile.TemporaryDirectory(prefix="tinylab-tests-")
 os.environ["CACHEDB"] = os.path.join(_CACHE.name, "cache.db")
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile(
     "default",

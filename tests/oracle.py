@@ -10,8 +10,8 @@ array before, so "an expression built before an in-place write sees the old valu
 evaluation. Arrays hold bfloat16 and fp8 as float32 (rounded after each operation), weak integers as
 int64, weak floats as float64.
 
-In a kernel each RANGE is an axis: a value is an array of one axis for each range of the kernel (size
-1 where it does not depend on it) followed by its own axes.
+In a kernel each RANGE is an axis: a value is an array of one axis for each range of the kernel
+(size 1 where it does not depend on it) followed by its own axes.
 """
 
 from __future__ import annotations
@@ -503,9 +503,7 @@ class Evaluation:
         x = self.values[u.src[0]]
         offsets, total = sizes(u.src[1], self.value), sizes(u.src[2], self.value)
         out = np.zeros(x.shape[: self.rank] + total, x.dtype)
-        inside = tuple(
-            slice(o, o + n) for o, n in zip(offsets, x.shape[self.rank :], strict=True)
-        )
+        inside = tuple(slice(o, o + n) for o, n in zip(offsets, x.shape[self.rank :], strict=True))
         out[(..., *inside)] = x
         return out
 
@@ -592,7 +590,7 @@ def value(
 
 
 def expression(root: UOp, variables: Mapping[UOp, Array] | None = None) -> Array:
-    """The value of an index expression: one axis for each RANGE below it, in order of appearance."""
+    """The value of an index expression: an axis for each RANGE below it, in order."""
     ranges = [u for u in root.toposort() if u.op is Ops.RANGE]
     evaluation = Evaluation(variables or {}, None, None, ranges)
     found = evaluation.value(root)
@@ -627,9 +625,7 @@ def run_kernel(
         _run_store(evaluation, store, closed, arrays)
 
 
-def _run_store(
-    e: Evaluation, store: UOp, closed: tuple[UOp, ...], arrays: Sequence[Array]
-) -> None:
+def _run_store(e: Evaluation, store: UOp, closed: tuple[UOp, ...], arrays: Sequence[Array]) -> None:
     target, x = store.src[0], store.src[1]
     found = cast(e.value(x), target.dtype)
     array = arrays[_storage_of(target).arg.slot]

@@ -40,7 +40,9 @@ def conditions(draw: Draw, depth: int = 2, below: int = 2) -> UOp:
     if kind == "compare" or draw(st.booleans()):
         x = draw(weak_integers(below))
         y = draw(st.one_of(CONSTANTS.map(UOp.const), weak_integers(below)))
-        return {"<": x < y, ">": x > y, "!=": x.ne(y), "==": x.eq(y)}[draw(st.sampled_from("< > != ==".split()))]
+        return {"<": x < y, ">": x > y, "!=": x.ne(y), "==": x.eq(y)}[
+            draw(st.sampled_from(["<", ">", "!=", "=="]))
+        ]
     p = draw(conditions(depth - 1, below))
     if kind == "not":
         return p.logical_not()
@@ -60,7 +62,10 @@ def concrete(draw: Draw, dtype: DType, depth: int = 4) -> UOp:
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         lo, hi = int(dtype.min), int(dtype.max)
         constant = st.integers(max(lo, -9), 9) | st.integers(lo, hi)
-        return draw(st.sampled_from(RANGES).map(lambda r: r.cast(dtype)) | constant.map(lambda v: UOp.const(v, dtype)))
+        return draw(
+            st.sampled_from(RANGES).map(lambda r: r.cast(dtype))
+            | constant.map(lambda v: UOp.const(v, dtype))
+        )
     x = draw(concrete(dtype, depth - 1))
     kind = draw(st.sampled_from([*CONCRETE_OPS, "<", "!=", "cast"]))
     if kind == "cast":
@@ -72,7 +77,20 @@ def concrete(draw: Draw, dtype: DType, depth: int = 4) -> UOp:
     return condition.where(draw(concrete(dtype, depth - 2 if depth > 1 else 0)), y)
 
 
-FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3.0, 1e30, 3.4e38, float("inf"), float("-inf"), float("nan")]
+FLOATS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    2.0,
+    -3.0,
+    1e30,
+    3.4e38,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+]
 
 
 @st.composite

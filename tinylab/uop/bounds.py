@@ -29,7 +29,7 @@ EITHER: Bounds = (False, True)
 
 def is_finite(bounds: Bounds) -> bool:
     """Whether both bounds are finite: then the value is no NaN."""
-    return -math.inf < bounds[0] and bounds[1] < math.inf
+    return bool(-math.inf < bounds[0] and bounds[1] < math.inf)
 
 
 def known_finite(u: UOp) -> bool:

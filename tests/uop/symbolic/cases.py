@@ -43,7 +43,9 @@ def proofs(cases: Cases) -> list[Any]:
 
 
 def check_row(table: PatternMatcher, rule: Rule, case: Case | None) -> None:
-    assert case is not None, f"rule {rule.name!r} has no case: give it one that fires and a near miss"
+    assert case is not None, (
+        f"rule {rule.name!r} has no case: give it one that fires and a near miss"
+    )
     assert case.fires, f"rule {rule.name!r} has no case that fires"
     assert case.holds, f"rule {rule.name!r} has no near miss"
     for before, after in case.fires:

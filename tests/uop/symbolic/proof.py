@@ -68,7 +68,10 @@ class Terms:
         below = [self.of(s) for s in u.src]
         if u.op is Ops.WHERE:
             (c, vc), (x, vx), (y, vy) = below
-            x, y = (convert(v, s.dtype, u.dtype) if s.arg is not Invalid else literal(0, u.dtype) for v, s in ((x, u.src[1]), (y, u.src[2])))
+            x, y = (
+                convert(v, s.dtype, u.dtype) if s.arg is not Invalid else literal(0, u.dtype)
+                for v, s in ((x, u.src[1]), (y, u.src[2]))
+            )
             return z3.If(c, x, y), z3.And(vc, z3.If(c, vx, vy))
         valid = z3.And(*(v for _, v in below)) if below else yes
         if u.op is Ops.CAST:
@@ -117,7 +120,10 @@ def operation(u: UOp, operands: list[Term]) -> Term:
 
     common = least_upper_dtype(*(s.dtype for s in u.src))
     shift = u.op in (Ops.SHL, Ops.SHR)
-    xs = [convert(x, s.dtype, u.dtype if shift else common) for x, s in zip(operands, u.src, strict=True)]
+    xs = [
+        convert(x, s.dtype, u.dtype if shift else common)
+        for x, s in zip(operands, u.src, strict=True)
+    ]
     if common.kind == "float":
         return float_operation(u.op, xs, common)
     if common.kind == "bool":
@@ -153,7 +159,11 @@ def integer_operation(op: Ops, xs: list[Term]) -> Term:
     x, y = xs[0], xs[-1]
     # z3 divides so that the remainder is not negative.
     floor = z3.If(y > 0, x / y, (-x) / (-y))
-    toward_zero = z3.If((x >= 0) == (y > 0), z3.If(x >= 0, x, -x) / z3.If(y > 0, y, -y), -(z3.If(x >= 0, x, -x) / z3.If(y > 0, y, -y)))
+    toward_zero = z3.If(
+        (x >= 0) == (y > 0),
+        z3.If(x >= 0, x, -x) / z3.If(y > 0, y, -y),
+        -(z3.If(x >= 0, x, -x) / z3.If(y > 0, y, -y)),
+    )
     table = {
         Ops.ADD: lambda: x + y,
         Ops.SUB: lambda: x - y,
@@ -233,7 +243,7 @@ def same(x: Term, y: Term) -> Term:
 
 
 def prove(before: UOp, after: UOp, timeout_ms: int = 20_000) -> str:
-    """"proved", "unknown" (out of time), "unprovable: why", or "wrong: a counterexample"."""
+    """ "proved", "unknown" (out of time), "unprovable: why", or "wrong: a counterexample"."""
     terms = Terms()
     try:
         (x, vx), (y, vy) = terms.of(before), terms.of(after)

@@ -5,7 +5,25 @@ from __future__ import annotations
 import pytest
 
 from tests.uop.symbolic.cases import (
-    Case, b, c, check_proof, check_row, d, f, i, k, no_stale_cases, proofs, rows, s, t, u8, variable, x, y, z,
+    Case,
+    b,
+    c,
+    check_proof,
+    check_row,
+    d,
+    f,
+    i,
+    k,
+    no_stale_cases,
+    proofs,
+    rows,
+    s,
+    t,
+    u8,
+    variable,
+    x,
+    y,
+    z,
 )  # fmt: skip
 from tinylab.dtype import dtypes
 from tinylab.uop.ops import Rule, UOp

@@ -5,7 +5,22 @@ from __future__ import annotations
 import pytest
 
 from tests.uop.symbolic.cases import (
-    Case, check_proof, check_row, i, k, no_stale_cases, op, p, proofs, q, rows, s, t, variable, x, y, z,
+    Case,
+    check_proof,
+    check_row,
+    i,
+    k,
+    no_stale_cases,
+    op,
+    p,
+    proofs,
+    q,
+    rows,
+    s,
+    variable,
+    x,
+    y,
+    z,
 )  # fmt: skip
 from tinylab.dtype import dtypes
 from tinylab.uop.ops import Rule, UOp

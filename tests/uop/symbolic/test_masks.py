@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.uop.symbolic.cases import Case, b, c, check_proof, check_row, k, no_stale_cases, op, proofs, rows, x, y
+from tests.uop.symbolic.cases import (
+    Case,
+    b,
+    c,
+    check_proof,
+    check_row,
+    k,
+    no_stale_cases,
+    op,
+    proofs,
+    rows,
+    x,
+    y,
+)
 from tinylab.dtype import Invalid, dtypes
 from tinylab.uop.ops import Ops, PatternMatcher, Rule, UOp, graph_rewrite
 from tinylab.uop.symbolic import limits, pm_masks, pm_ranges, simplify_under, sym

@@ -7,7 +7,25 @@ import itertools
 import pytest
 
 from tests.uop.symbolic.cases import (
-    Case, b, c, check_proof, check_row, f, g, i, j, k, m, no_stale_cases, op, proofs, rows, s, x, y, z,
+    Case,
+    b,
+    c,
+    check_proof,
+    check_row,
+    f,
+    g,
+    i,
+    j,
+    k,
+    m,
+    no_stale_cases,
+    op,
+    proofs,
+    rows,
+    s,
+    x,
+    y,
+    z,
 )  # fmt: skip
 from tinylab.dtype import dtypes
 from tinylab.uop.ops import Ops, Rule, UOp
@@ -82,5 +100,3 @@ def test_a_sum_is_no_deeper_than_its_terms() -> None:
     for term in terms[1:]:
         forward = forward + term
     assert total.simplify() is forward.simplify()
-
-

@@ -1,46 +1,55 @@
-"""Windows read backwards: the rule against counting, and where it must not fire."""
+"""`pm_windows`: sliding windows read backwards, and indices under their conditions."""
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
-from tinylab.opcodes import Ops
-from tinylab.uop.ops import UOp, graph_rewrite
+from tests.uop.symbolic.cases import Case, check_proof, check_row, k, no_stale_cases, proofs, rows
+from tinylab.uop.ops import Rule, UOp, graph_rewrite
 from tinylab.uop.symbolic import sym
+from tinylab.uop.symbolic.windows import expose_windows, pm_windows
 
-P, K = UOp.range(6, 0), UOp.range(3, 1)
+place, shift = UOp.range(6, 0), UOp.range(3, 1)
 
-
-def places(x: UOp) -> list[object]:
-    """The value at every place of both ranges; None where it must not be used."""
-    found: list[object] = []
-    for p, k in itertools.product(range(6), range(3)):
-        at = x.substitute({P: UOp.const(p), K: UOp.const(k)}).simplify()
-        usable = at.op is Ops.CONST and not at.is_invalid
-        found.append(at.arg if usable else None)
-    return found
-
-
-@pytest.mark.parametrize("kernel", [2, 3, 4])
-@pytest.mark.parametrize("width", [5, 6])
-def test_a_window_read_backwards_is_a_difference(kernel: int, width: int):
-    flat = P + K * width
-    period, out = width + 1, width - kernel + 1
-    index = ((flat // period) * 100 + flat % period).valid(flat % period < out)
-    simple = graph_rewrite(index, sym)
-    assert places(simple) == places(index)
-    assert not any(u.op in (Ops.FLOORDIV, Ops.FLOORMOD) for u in simple.toposort())
+CASES = {
+    "mod_window": Case(
+        [
+            ((place + shift * 6) % 7 < 4, (k(-1) < place + shift * -1) & (place + shift * -1 < 4)),
+            ((place + shift * 6) % 7 < 1, (k(-1) < place + shift * -1) & (place + shift * -1 < 1)),
+        ],
+        [(place + shift * 6) % 7 < 6, (place + shift) % 7 < 4, place % 7 < 4, (place + shift * 6) % 7 < shift],
+    ),
+}  # fmt: skip
 
 
-def test_it_holds_back_where_a_wrapped_place_passes_the_condition():
-    flat = P + K * 6
-    condition = flat % 7 < 6  # p - k = -1 stands at column 6 - 1 + 1: inside
-    simple = graph_rewrite(condition, sym)
-    assert any(u.op is Ops.FLOORMOD for u in simple.toposort())
-    assert places(simple) == places(condition)
+@pytest.mark.parametrize(("rule", "case"), rows(pm_windows, CASES))
+def test_row(rule: Rule, case: Case | None) -> None:
+    check_row(pm_windows, rule, case)
 
 
-def test_it_holds_back_without_periods():
-    assert graph_rewrite(P % 4 < 2, sym).op_in_backward_slice_with_self(Ops.FLOORMOD)
+@pytest.mark.parametrize("case", proofs(CASES))
+def test_proof(case: Case) -> None:
+    check_proof(case)
+
+
+def test_no_stale_cases() -> None:
+    no_stale_cases(pm_windows, CASES)
+
+
+def test_quotient_and_remainder_in_a_known_window() -> None:
+    x, rest = place + shift * 6, place + shift * -1
+    assert expose_windows(x // 7, {rest: (0, 3)}) is shift
+    assert expose_windows(x % 7, {rest: (0, 3)}) is rest
+
+
+def test_nothing_known_the_same_object() -> None:
+    x = (place + shift * 6) // 7
+    assert expose_windows(x, {}) is x
+    assert expose_windows(x, {place: (0, 3)}) is x
+
+
+def test_the_index_of_a_window_needs_no_division() -> None:
+    x = place + shift * 6
+    masked = (x % 7 + x // 7 * 4).valid(x % 7 < 4)
+    found = graph_rewrite(masked, sym).src[1]
+    assert found is graph_rewrite(place + shift * 3, sym)

@@ -1,9 +1,9 @@
 """Comparisons of integers: constants to one side, common factors out, conditions joined.
 
-    x + 3 < 10      ->   x < 7
-    x*4 + y < 32    ->   x < 8        0 <= y < 4
-    !(x < 5)        ->   4 < x
-    x < 5 & x < 3   ->   x < 3
+x + 3 < 10      ->   x < 7
+x*4 + y < 32    ->   x < 8        0 <= y < 4
+!(x < 5)        ->   4 < x
+x < 5 & x < 3   ->   x < 3
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tinylab.dtype import DType, dtypes
 from tinylab.opcodes import Ops
-from tinylab.uop.build import const
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
 from tinylab.uop.symbolic.terms import Order, Sum, is_const, same_shape, span
 
@@ -260,12 +260,10 @@ def join_conditions(u: UOp) -> UOp | None:
 
 
 def _tighter(a: UOp, b: UOp) -> UOp:
-    first, second = limit_of(a), limit_of(b)
-    assert first is not None and second is not None, "only limits are merged"
-    if first.most is not None and second.most is not None:
-        return a if first.most <= second.most else b
-    assert first.least is not None and second.least is not None, "one side at a time"
-    return a if first.least >= second.least else b
+    """The narrower of x < c and x < d, or of c < x and d < x."""
+    upper = is_const(a.src[1])
+    side = 1 if upper else 0
+    return a if (a.src[side].arg <= b.src[side].arg) == upper else b
 
 
 def _contradictory(clauses: list[UOp]) -> bool:

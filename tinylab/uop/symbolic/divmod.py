@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from tinylab.dtype import DType, dtypes
 from tinylab.opcodes import Ops
-from tinylab.uop.build import const
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
 from tinylab.uop.symbolic.terms import (
     Sum,
@@ -151,7 +151,7 @@ def _shared_factor(total: Sum, n: int) -> tuple[int, Terms, Terms] | None:
         big = {t: f for t, f in total.terms.items() if f % g == 0}
         small = {t: f for t, f in total.terms.items() if f % g}
         lo, hi = span(small, total.const % g)
-        if 0 <= lo and hi < g:
+        if lo >= 0 and hi < g:
             return g, big, small
     return None
 

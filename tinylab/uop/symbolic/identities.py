@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from tinylab.dtype import Invalid, bitcast, can_lossless_cast, dtypes
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.bounds import known_finite
-from tinylab.uop.build import const
 from tinylab.uop.evaluate import exec_alu
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
 from tinylab.uop.symbolic.terms import in_place_of
 
@@ -84,7 +84,7 @@ def is_zero(c: UOp) -> bool:
 
 def both_in_width(u: UOp, c: UOp, d: UOp) -> bool:
     """Whether two shifts together stay below the width."""
-    return bool(0 <= c.arg and 0 <= d.arg and c.arg + d.arg < u.dtype.bits)
+    return bool(c.arg >= 0 and d.arg >= 0 and c.arg + d.arg < u.dtype.bits)
 
 
 # *** constants

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from tinylab.dtype import Invalid, dtypes
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.uop.build import const
 from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ def _masked(u: UOp, condition: UOp, x: UOp, invalid: UOp) -> UOp | None:
     """The masked value in the place of u."""
     if x._shape != u._shape:
         return None
-    return make(Ops.WHERE, infer_dtype(Ops.WHERE, (condition, x, invalid), None), (condition, x, invalid))
+    return make(
+        Ops.WHERE, infer_dtype(Ops.WHERE, (condition, x, invalid), None), (condition, x, invalid)
+    )
 
 
 def push_into_mask(u: UOp) -> UOp | None:

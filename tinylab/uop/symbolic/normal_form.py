@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tinylab.dtype import Invalid, dtypes
+from tinylab.dtype import DType, Invalid, dtypes
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.uop.build import const
 from tinylab.uop.evaluate import exec_alu
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
 from tinylab.uop.symbolic.terms import Sum, is_const, precedes, same_shape, term_and_coefficient
 
@@ -140,7 +140,7 @@ X, Y, Z, C, D = UPat.var("x"), UPat.var("y"), UPat.var("z"), UPat.cvar("c"), UPa
 LOGIC = (dtypes.bool, dtypes.weakint, *dtypes.ints)
 EXACT = (dtypes.weakint, *dtypes.ints)
 # What gathers whatever the type: no rounding, no NaN that another order would lose.
-GATHERED = {
+GATHERED: dict[Ops, tuple[DType, ...] | None] = {
     Ops.ADD: EXACT,
     Ops.MUL: EXACT,
     Ops.AND: LOGIC,
@@ -151,7 +151,7 @@ GATHERED = {
 ORDERED = GroupOp.Commutative - {Ops.ADD}
 
 
-def _nested(op: Ops, dtype: tuple[object, ...] | None) -> UPat:
+def _nested(op: Ops, dtype: tuple[DType, ...] | None) -> UPat:
     return UPat(op, dtype, src=(UPat(op, src=(X, C)), D), name="u")
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from tinylab.dtype import Invalid, dtypes
 from tinylab.opcodes import Ops
 from tinylab.uop.args import ParamArg
-from tinylab.uop.build import const
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
 from tinylab.uop.rewrite import graph_rewrite
 from tinylab.uop.symbolic.compare import both, clauses_of, limit_of, pm_compare

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinylab.dtype import DType, dtypes
 from tinylab.opcodes import Ops
-from tinylab.uop.build import const
 from tinylab.uop.intern import make
+from tinylab.uop.moves import const
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp

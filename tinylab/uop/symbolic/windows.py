@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
-from tinylab.uop.build import const
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
+from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
 from tinylab.uop.symbolic.terms import Sum, is_const
 
@@ -59,7 +59,8 @@ def expose_windows(x: UOp, known: dict[UOp, tuple[int, int]]) -> UOp:
     found = {
         u: new
         for u in x.toposort()
-        if u.op in (Ops.FLOORDIV, Ops.FLOORMOD) and (new := _in_one_period(u, sums, known)) is not None
+        if u.op in (Ops.FLOORDIV, Ops.FLOORMOD)
+        and (new := _in_one_period(u, sums, known)) is not None
     }
     return x.substitute(found) if found else x
 
