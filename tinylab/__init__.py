@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tinylab.device import Device as Device
     from tinylab.dtype import dtypes as dtypes
+    from tinylab.engine.jit import TinyJit as TinyJit
     from tinylab.helpers.context import Context as Context, getenv as getenv
     from tinylab.helpers.measure import GlobalCounters as GlobalCounters
     from tinylab.tensor import Tensor as Tensor
@@ -22,6 +23,7 @@ _HOME = {
     "Device": "tinylab.device",
     "GlobalCounters": "tinylab.helpers.measure",
     "Tensor": "tinylab.tensor",
+    "TinyJit": "tinylab.engine.jit",
     "UOp": "tinylab.uop.ops",
     "Variable": "tinylab.uop.ops",
     "dtypes": "tinylab.dtype",

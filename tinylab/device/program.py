@@ -131,6 +131,11 @@ class Compiled(Generic[Opaque]):
         return asked._replace(renderer=found[0].name)
 
     @property
+    def graph(self) -> Any:
+        """What runs many kernels in one call, or None: then they are called one by one."""
+        return None
+
+    @property
     def renderer(self) -> Any:
         """Turns linear uops into text."""
         return self._toolchain()[0]

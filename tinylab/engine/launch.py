@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tinylab.device import Buffer, Program
 from tinylab.engine.buffers import Arguments
+from tinylab.engine.capture import capturing
 from tinylab.engine.compile import get_runtime, lower_kernel
 from tinylab.helpers.context import DEBUG
 from tinylab.helpers.measure import GlobalCounters
@@ -34,6 +36,7 @@ class Step:
     lds: int = 0
     mem: int = 0
     kernel: int | None = None  # its number in the record that heard it being lowered
+    outs: tuple[int, ...] = (0,)  # places of the arguments that are written
     first: bool = True
     reason: str = ""
 
@@ -50,6 +53,8 @@ class Plan:
         """Run every step on these inputs; the memory of the schedule's own buffers is returned."""
         own: dict[UOp, Buffer] = {}
         buffers = self.arguments.allocate(inputs, own)
+        for capture in capturing:
+            capture.add(self, buffers)
         for step in self.steps:
             run_step(step, [buffers[n] for n in step.arguments])
         return own
@@ -107,6 +112,7 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         global_size,
         local_size,
         info.vals({}),
+        outs=info.outs,
         ops=_known(estimates.ops),
         lds=_known(estimates.lds),
         mem=_known(estimates.mem),
@@ -124,24 +130,33 @@ def run_step(step: Step, buffers: list[Buffer]) -> None:
     """Run one step, counted and, where someone looks, timed."""
     watched = DEBUG >= 2 or events.listening()
     start = time.perf_counter_ns()
-    elapsed: float | None = None
-    if step.program is None:
-        buffers[0].copy_from(buffers[1])
-        elapsed = (time.perf_counter_ns() - start) * 1e-9
-    else:
-        opaque = [b._buf for b in buffers]
-        elapsed = step.program(
-            *opaque,
-            global_size=step.global_size,
-            local_size=step.local_size,
-            vals=step.vals,
-            wait=watched,
-        )
-    GlobalCounters.kernel_count += 1
-    GlobalCounters.global_ops += step.ops
-    GlobalCounters.global_mem += step.mem
+    elapsed = execute(step, buffers, watched)
+    count([step])
     if watched:
         _report(step, buffers, start, elapsed or 0.0)
+
+
+def execute(step: Step, buffers: list[Buffer], wait: bool) -> float | None:
+    """Run one step; the seconds that it took, where somebody waits for them."""
+    if step.program is None:
+        start = time.perf_counter_ns()
+        buffers[0].copy_from(buffers[1])
+        return (time.perf_counter_ns() - start) * 1e-9
+    return step.program(
+        *[b._buf for b in buffers],
+        global_size=step.global_size,
+        local_size=step.local_size,
+        vals=step.vals,
+        wait=wait,
+    )
+
+
+def count(steps: Iterable[Step]) -> None:
+    """Add the work of steps to the totals of the process."""
+    for step in steps:
+        GlobalCounters.kernel_count += 1
+        GlobalCounters.global_ops += step.ops
+        GlobalCounters.global_mem += step.mem
 
 
 def _report(step: Step, buffers: list[Buffer], start_ns: int, seconds: float) -> None:

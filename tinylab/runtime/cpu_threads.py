@@ -198,6 +198,47 @@ release:
 exit:
   ret void
 }}
+
+define void @graph(ptr %page, ptr %table, i64 %count) {{
+entry:
+  %end = getelementptr [4 x i64], ptr %table, i64 %count
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %exit, label %step
+step:
+  %at = phi ptr [%table, %entry], [%next, %after]
+  %bufs.at = getelementptr i64, ptr %at, i64 1
+  %vals.at = getelementptr i64, ptr %at, i64 2
+  %parts.at = getelementptr i64, ptr %at, i64 3
+  %fn = load ptr, ptr %at
+  %bufs = load ptr, ptr %bufs.at
+  %vals = load ptr, ptr %vals.at
+  %parts = load i64, ptr %parts.at
+  %many = icmp ugt i64 %parts, 1
+  br i1 %many, label %together, label %alone
+together:
+  call void @run(ptr %page, ptr %fn, ptr %bufs, ptr %vals, i64 %parts)
+  br label %after
+alone:
+  call void %fn(ptr %bufs, ptr %vals, i64 0)
+  br label %after
+after:
+  %next = getelementptr [4 x i64], ptr %at, i64 1
+  %more = icmp ne ptr %next, %end
+  br i1 %more, label %step, label %exit
+exit:
+  ret void
+}}
+
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @copy(ptr %bufs, ptr %vals, i64 %core) {{
+  %from.at = getelementptr ptr, ptr %bufs, i64 1
+  %to = load ptr, ptr %bufs
+  %from = load ptr, ptr %from.at
+  %size = load i64, ptr %vals
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %size, i1 false)
+  ret void
+}}
 """
 
 
@@ -225,11 +266,15 @@ class NativePool:
             for name in ("syscall", "sched_getcpu", "sched_getaffinity", "sched_setaffinity")
         }
         compiler = LLVMCompiler()
-        self._code = Linked(compiler.machine.emit_object(compiler.optimized(text)), "worker", "run",
-                            imports=imports)  # fmt: skip
+        self._code = Linked(
+            compiler.machine.emit_object(compiler.optimized(text)),
+            *("worker", "run", "graph", "copy"),
+            imports=imports | {"memcpy": _address(libc.memcpy)},
+        )
         self._memory = ctypes.create_string_buffer(4096 + 64)
         self._page = (ctypes.addressof(self._memory) + 63) // 64 * 64
-        self._run = _RUN(self._code["run"])
+        self._run, self._graph = _RUN(self._code["run"]), _GRAPH(self._code["graph"])
+        self.copy_address = self._code["copy"]
         self._busy = threading.Lock()
         self._set_home(cpus[0])
         self._threads = [
@@ -262,6 +307,11 @@ class NativePool:
         finally:
             self._busy.release()
 
+    def graph(self, table: int, count: int) -> None:
+        """Runs ``count`` entries of {function, buffers, values, parts} in one call."""
+        with self._busy:
+            self._graph(self._page, table, count)
+
     def close(self) -> None:
         """Sends the workers home."""
         with self._busy:
@@ -293,6 +343,7 @@ class PythonPool:
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 _WORKER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _RUN = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 4, ctypes.c_int64)
+_GRAPH = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 
 
 def _address(function: Any) -> int:

@@ -19,7 +19,7 @@ from typing import Any
 from tinylab.device import BufferSpec, Compiled, LRUAllocator, Program, TinyELF, Toolchain
 from tinylab.helpers.memory import mv_address, to_mv
 from tinylab.runtime.compilers.llvm import Linked
-from tinylab.runtime.cpu_threads import KERNEL, pool
+from tinylab.runtime.cpu_threads import KERNEL, NativePool, pool
 from tinylab.target import host_machine
 
 ALIGNMENT = 64  # a vector register; rendered text promises it for every buffer
@@ -189,3 +189,9 @@ class CPUDevice(Compiled[CPUMemory]):
         )
         arch = f"{host_machine()},native"
         super().__init__(device, CPUAllocator(self), toolchains, CPUProgram, arch)
+
+    @property
+    def graph(self) -> NativePool | None:
+        """Runs many kernels in one native call; None where the pool is Python's."""
+        found = pool()
+        return found if isinstance(found, NativePool) else None

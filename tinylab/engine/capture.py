@@ -1,0 +1,83 @@
+"""What a function computed, noted while it ran, so that it can run again without Python.
+
+A capture listens to `realize`: each schedule that runs leaves its steps and the memory they used.
+Afterwards every piece of memory has a role: an input of the function, a result that is returned, or
+something that stays (constants, state that is written in place, intermediate values).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tinylab.device import Buffer
+    from tinylab.engine.launch import Plan, Step
+
+
+@dataclass
+class CapturedStep:
+    """One kernel or copy, and the memory it is called with."""
+
+    step: Step
+    buffers: list[Buffer]
+    linear_index: int
+    plan: Plan
+
+
+@dataclass
+class Capture:
+    """The steps that ran while this was open, in order."""
+
+    steps: list[CapturedStep] = field(default_factory=list)
+    runs: int = 0
+
+    def add(self, plan: Plan, buffers: Sequence[Buffer]) -> None:
+        """Note one run of a plan; buffers are numbered as its arguments are."""
+        self.runs += 1
+        for index, step in enumerate(plan.steps):
+            used = [buffers[n] for n in step.arguments]
+            self.steps.append(CapturedStep(step, used, index, plan))
+
+
+# Captures that are open, innermost last.
+capturing: list[Capture] = []
+
+
+@contextmanager
+def captured() -> Iterator[Capture]:
+    """Note what is realized inside the block."""
+    capture = Capture()
+    capturing.append(capture)
+    try:
+        yield capture
+    finally:
+        capturing.remove(capture)
+
+
+def written(steps: Iterable[CapturedStep]) -> set[Buffer]:
+    """Memory (its base) that some step writes to."""
+    return {s.buffers[slot].base for s in steps for slot in s.step.outs}
+
+
+def depending_on(steps: Sequence[CapturedStep], inputs: set[Buffer]) -> list[bool]:
+    """For each step whether what it computes may differ from call to call.
+
+    It may if it reads an input, something computed from one, or memory that a step overwrites
+    after it was read.
+    """
+    changing = set(inputs)
+    seen: set[Buffer] = set()
+    for s in steps:
+        outs = {s.buffers[slot].base for slot in s.step.outs}
+        changing |= outs & seen  # state: what was read or written before is written again
+        seen |= {b.base for b in s.buffers}
+    found = []
+    for s in steps:
+        depends = any(b.base in changing for b in s.buffers)
+        if depends:
+            changing |= {s.buffers[slot].base for slot in s.step.outs}
+        found.append(depends)
+    return found

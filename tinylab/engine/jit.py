@@ -1,0 +1,335 @@
+"""TinyJit: a function of tensors, run once to see what it computes and replayed from then on.
+
+call 1   plain
+call 2   plain, and captured: which kernels ran on which memory
+call 3…  replayed: the captured kernels on the new inputs, without Python in between
+
+Results of a replay have memory of their own: what was returned keeps its value.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+
+from tinylab.device import Buffer
+from tinylab.dtype import DType
+from tinylab.engine import launch
+from tinylab.engine.buffers import memory_of
+from tinylab.engine.capture import Capture, CapturedStep, captured, capturing, depending_on, written
+from tinylab.engine.graph import batched
+from tinylab.engine.realize import realize_uops, to_store
+from tinylab.errors import JitError
+from tinylab.helpers.context import CAPTURING, DEBUG, JIT
+from tinylab.opcodes import Ops
+from tinylab.trace import events
+from tinylab.uop.intern import make
+from tinylab.uop.ops import UOp, dtypes
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class InputInfo(NamedTuple):
+    """What must be the same at each call: the view of the buffer, its dtype and device."""
+
+    view: UOp
+    dtype: DType
+    device: Any
+
+
+class Input(NamedTuple):
+    """One tensor that the function got: where it stood, what it looks like, its buffer's node."""
+
+    name: Any
+    info: InputInfo
+    buffer: UOp
+
+
+def _is_tensor(x: object) -> bool:
+    return hasattr(x, "uop") and hasattr(x, "realize")
+
+
+def _tensors_in(args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """(name, tensor) for tensors among the arguments and, one level deep, inside containers."""
+    found: list[tuple[Any, Any]] = []
+    for name, x in [*enumerate(args), *sorted(kwargs.items())]:
+        if _is_tensor(x):
+            found.append((name, x))
+        elif isinstance(x, list | tuple):
+            found += [((name, i), y) for i, y in enumerate(x) if _is_tensor(y)]
+        elif isinstance(x, dict):
+            found += [((name, k), y) for k, y in x.items() if _is_tensor(y)]
+    return found
+
+
+def _storage(view: UOp) -> UOp:
+    return view.base.without_after.base
+
+
+def _inputs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Input]:
+    """The inputs of a call, in memory.
+
+    Raises: JitError for a tensor without a buffer, and for one buffer under two names.
+    """
+    named = _tensors_in(args, kwargs)
+    pending = [t for _, t in named if to_store(t.uop) is not None]
+    if pending:
+        pending[0].realize(*pending[1:])
+    inputs: list[Input] = []
+    for name, t in named:
+        buffer = _storage(t.uop)
+        if buffer.op is not Ops.BUFFER:
+            raise JitError(
+                f"JIT inputs must be real buffers; argument {name!r} is {t.uop.op}",
+                help="use .clone()",
+            )
+        param = UOp.param(len(inputs), buffer.dtype, buffer.shape, buffer.device)
+        inputs.append(Input(name, _info(t.uop, buffer, param), buffer))
+    seen: dict[UOp, Any] = {}
+    for i in inputs:
+        if i.buffer in seen:
+            raise JitError(
+                f"duplicate inputs to JIT: {seen[i.buffer]!r} and {i.name!r} are one buffer",
+                help="use .clone() on one of them",
+            )
+        seen[i.buffer] = i.name
+    return inputs
+
+
+def _info(view: UOp, buffer: UOp, param: UOp) -> InputInfo:
+    return InputInfo(view.substitute({buffer: param}), view.dtype, view.device)
+
+
+class Result(NamedTuple):
+    """A tensor in the returned value: its view, and the number of the memory below it."""
+
+    tensor: Any
+    buffer: UOp
+    number: int
+
+
+class CapturedJit(Generic[R]):
+    """What one call computed, ready to be computed again on other inputs."""
+
+    def __init__(
+        self, ret: Any, capture: Capture, inputs: Sequence[Input], prune: bool = False
+    ) -> None:
+        self.ret = ret
+        self.expected_names = [i.name for i in inputs]
+        self.expected_input_info = [i.info for i in inputs]
+        steps = capture.steps
+        input_memory = {memory_of(i.buffer) for i in inputs}
+        if prune:
+            kept = depending_on(steps, input_memory)
+            if DEBUG >= 1:
+                print(f"pruned from {len(steps)} -> {sum(kept)} kernels")
+            steps = [s for s, depends in zip(steps, kept, strict=True) if depends]
+        self.steps = steps
+        self.memory: list[Buffer] = []
+        self._number: dict[int, int] = {}
+        self._inputs = [self._numbered(memory_of(i.buffer)) for i in inputs]
+        numbers = [[self._numbered(b) for b in s.buffers] for s in steps]
+        self._results = self._fresh_results(ret, steps, input_memory)
+        self.launchers = batched(steps, numbers, native=JIT.value < 2)
+        self._numbers = numbers
+
+    # *** what memory is used
+
+    def _numbered(self, buffer: Buffer) -> int:
+        number = self._number.get(id(buffer))
+        if number is None:
+            number = self._number[id(buffer)] = len(self.memory)
+            self.memory.append(buffer)
+        return number
+
+    def _fresh_results(
+        self, ret: Any, steps: Sequence[CapturedStep], inputs: set[Buffer]
+    ) -> list[Result]:
+        """Returned tensors whose memory the steps fill: each call gives them new memory."""
+        made = written(steps)
+        found = []
+        for t in _tensors_of(ret):
+            buffer = _storage(t.uop)
+            memory = memory_of(buffer)
+            if memory.base in made and memory not in inputs and id(memory) in self._number:
+                found.append(Result(t, buffer, self._number[id(memory)]))
+        return found
+
+    @property
+    def linear(self) -> UOp:
+        """The captured schedule; a stretch that one native call runs is CUSTOM_FUNCTION "graph"."""
+        items: list[UOp] = []
+        at = 0
+        for launcher, size in self.launchers:
+            calls = [s.plan.schedule.linear.src[s.linear_index] for s in self.steps[at : at + size]]
+            at += size
+            if type(launcher).__name__ == "EachStep":
+                items += calls
+                continue
+            body = UOp.custom_function("graph", make(Ops.LINEAR, dtypes.void, tuple(calls)))
+            items.append(body.call(*dict.fromkeys(a for c in calls for a in c.src[1:])))
+        return make(Ops.LINEAR, dtypes.void, tuple(items))
+
+    # *** running
+
+    def __call__(self, inputs: Sequence[Input]) -> Any:
+        """The function's result for these inputs."""
+        memory = self.memory
+        for number, i in zip(self._inputs, inputs, strict=True):
+            memory[number] = memory_of(i.buffer).ensure_allocated()
+        nodes: dict[UOp, UOp] = {}
+        for result in self._results:
+            old = result.buffer
+            if old not in nodes:
+                new = nodes[old] = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
+                memory[result.number] = memory_of(new).allocate()
+        self._run()
+        views = {id(r.tensor): r.tensor.uop.substitute(nodes) for r in self._results}
+        return _rebuilt(self.ret, lambda t: type(t)(views[id(t)]) if id(t) in views else t)
+
+    def _run(self) -> None:
+        if DEBUG >= 2 or events.listening():
+            for s, numbers in zip(self.steps, self._numbers, strict=True):
+                launch.run_step(s.step, [self.memory[n] for n in numbers])
+            return
+        for launcher, _ in self.launchers:
+            launcher(self.memory)
+        launch.count(s.step for s in self.steps)
+
+
+def _tensors_of(ret: Any) -> list[Any]:
+    """The tensors in a returned value.
+
+    Raises: JitError for anything else than tensors, None and containers of them.
+    """
+    found: list[Any] = []
+    _rebuilt(ret, lambda t: found.append(t))
+    return found
+
+
+def _rebuilt(ret: Any, new: Callable[[Any], Any]) -> Any:
+    """The returned value with each tensor replaced."""
+    if ret is None:
+        return None
+    if _is_tensor(ret):
+        return new(ret)
+    if isinstance(ret, dict):
+        return {k: _rebuilt(v, new) for k, v in ret.items()}
+    if isinstance(ret, tuple) and hasattr(ret, "_fields"):
+        return type(ret)(*(_rebuilt(v, new) for v in ret))
+    if isinstance(ret, list | tuple):
+        return type(ret)(_rebuilt(v, new) for v in ret)
+    raise JitError(f"JIT return contains non-Tensor value of type {type(ret)}")
+
+
+class TinyJit(Generic[P, R]):
+    """A function that is captured at its second call and replayed from the third.
+
+    @TinyJit, TinyJit(f), @TinyJit(prune=True): prune runs what does not depend on the inputs once.
+
+    cnt counts calls; captured is None or the CapturedJit.
+
+    Raises: JitError where a call cannot be captured or does not fit what was captured.
+    """
+
+    def __new__(  # noqa: D102 (without a function it is a decorator)
+        cls, fxn: Callable[P, R] | None = None, captured: Any = None, prune: bool = False
+    ) -> Any:
+        if fxn is None and captured is None:
+            return functools.partial(cls, prune=prune)
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        fxn: Callable[P, R] | None = None,
+        captured: CapturedJit[R] | None = None,
+        prune: bool = False,
+    ) -> None:
+        self.fxn, self.captured, self.prune = fxn, captured, prune
+        self.cnt = 0 if captured is None else 2
+
+    def reset(self) -> None:
+        """Forget what was captured.
+
+        Raises: JitError where there is no function to capture again.
+        """
+        if self.fxn is None:
+            raise JitError("can't reset without a function")
+        self.cnt, self.captured = 0, None
+
+    def __get__(self, obj: Any, objtype: Any = None) -> Any:
+        return self if obj is None else functools.partial(self.__call__, obj)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if JIT.value == 0 or self.cnt == 0:
+            ret = self._plain(args, kwargs)
+        elif self.captured is None:
+            ret = self._capture(args, kwargs)
+        else:
+            ret = self._replay(args, kwargs)
+        self.cnt += 1
+        return ret
+
+    def _plain(self, args: Any, kwargs: Any) -> Any:
+        assert self.fxn is not None, "a function, or something captured"
+        ret: Any = self.fxn(*args, **kwargs)
+        _realized(ret)
+        return ret
+
+    def _capture(self, args: Any, kwargs: Any) -> Any:
+        if capturing:
+            raise JitError("having TinyJit inside another TinyJit is not supported")
+        inputs = _inputs_of(args, kwargs)
+        if not CAPTURING:
+            return self._plain(args, kwargs)
+        with captured() as capture:
+            ret = self._plain(args, kwargs)
+        if not capture.steps:
+            raise JitError(
+                "didn't JIT anything!", help="nothing was computed: is the result realized before?"
+            )
+        if DEBUG >= 1:
+            print(f"JIT captured {capture.runs} linears with {len(inputs)} inputs")
+        self.captured = CapturedJit(ret, capture, inputs, self.prune)
+        return _apart(ret, capture, inputs)
+
+    def _replay(self, args: Any, kwargs: Any) -> Any:
+        found = self.captured
+        assert found is not None, "captured before"
+        inputs = _inputs_of(args, kwargs)
+        names, infos = [i.name for i in inputs], [i.info for i in inputs]
+        if names != found.expected_names:
+            raise JitError(f"args mismatch in JIT: {names} instead of {found.expected_names}")
+        for name, got, want in zip(names, infos, found.expected_input_info, strict=True):
+            if got != want:
+                raise JitError(
+                    f"args mismatch in JIT: argument {name!r} is {_words(got)}, captured was "
+                    f"{_words(want)}",
+                    help="call .reset() to capture anew, or use one TinyJit for each shape",
+                )
+        return found(inputs)
+
+
+def _words(info: InputInfo) -> str:
+    return f"{info.view.shape} {info.dtype} on {info.device}"
+
+
+def _realized(ret: Any) -> None:
+    tensors = [t for t in _tensors_of(ret) if to_store(t.uop) is not None]
+    if tensors:
+        tensors[0].realize(*tensors[1:])
+
+
+def _apart(ret: Any, capture: Capture, inputs: Sequence[Input]) -> Any:
+    """The captured call's own result, in memory that no replay writes to."""
+    made = written(capture.steps)
+
+    def own(t: Any) -> Any:
+        if memory_of(_storage(t.uop)).base not in made:
+            return t
+        copy = make(Ops.CONTIGUOUS, t.uop.dtype, (t.uop,), "a result of a captured call is kept")
+        return type(t)(realize_uops([copy])[copy])
+
+    return _rebuilt(ret, own)
