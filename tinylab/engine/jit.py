@@ -260,6 +260,7 @@ class TinyJit(Generic[P, R]):
         self.cnt, self.captured = 0, None
 
     def __get__(self, obj: Any, objtype: Any = None) -> Any:
+        """As a method: bound to its object, whose tensors are state."""
         return self if obj is None else functools.partial(self.__call__, obj)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
