@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from tests.codegen.kernels import KERNELS, matmul, param, random_arrays, row_reduce, run, sink
+from tests.codegen.kernels import (
+    KERNELS,
+    matmul,
+    param,
+    random_arrays,
+    row_reduce,
+    run,
+    sink,
+    transpose,
+)
 from tests.codegen.test_kernels import assert_equal_arrays
 from tests.oracle import run_kernel
 from tinylab.codegen import SIMPLIFY, do_to_program, to_program
@@ -276,6 +285,17 @@ def test_no_opt_changes_the_result(name: str, tries: list[Opt], device: str, see
     opts = legal(kernel, tries, device)
     tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
     assert_equal_arrays(run(tuned, arrays, device), wanted)
+
+
+@pytest.mark.parametrize(("a", "b"), [(16, 16), (8, 8), (4, 16), (16, 4), (8, 3)])
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_transposition_in_registers(a: int, b: int, device: str) -> None:
+    kernel = transpose(16, 48)
+    opts = (Opt(OptOps.UPCAST, 0, a), Opt(OptOps.UPCAST, 1, b))
+    x = np.arange(16 * 48, dtype=np.float32)
+    tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
+    got = run(tuned, [np.zeros_like(x), x], device)
+    np.testing.assert_array_equal(got[0].reshape(16, 48), x.reshape(48, 16).T)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import itertools
 import math
 from typing import NamedTuple
 
-from tinylab.codegen.lanes import broadcast_lanes, is_lane_vector, lane_axis, pick, reshape
+from tinylab.codegen.lanes import broadcast_lanes, is_lane_vector, lane_axis, permute, pick, reshape
 from tinylab.codegen.opt.strides import sum_terms
 from tinylab.codegen.range_tools import rebuild_with
 from tinylab.dtype import AddrSpace
@@ -109,6 +109,10 @@ def _addresses(buf: UOp, idx: UOp, rows: Rows) -> list[UOp]:
     found = lane_sum(idx)
     if found is None:
         return [_address(buf, row, rows.width) for row in rows.split(idx)]
+    return _row_addresses(buf, found, rows)
+
+
+def _row_addresses(buf: UOp, found: LaneSum, rows: Rows) -> list[UOp]:
     base, strides = found
     rank = len(rows.shape)
     addresses = []
@@ -117,6 +121,41 @@ def _addresses(buf: UOp, idx: UOp, rows: Rows) -> list[UOp]:
         start = _plus(base, offset)
         addresses.append(_window(buf, start, strides.get(-1, 0), rows.width))
     return addresses
+
+
+class Turned(NamedTuple):
+    """An access whose rows lie along another lane axis than the last: those two exchanged."""
+
+    order: tuple[int, ...]
+    rows: Rows
+    addresses: list[UOp]
+
+
+def _turned(buf: UOp, place: UOp, shape: tuple[int, ...]) -> Turned | None:
+    """Rows along the axis with stride 1, where the last axis is no window; lanes change places after.
+
+    In powers of two, so that the exchange is a few shuffles for each row.
+    """
+    found = lane_sum(place)
+    if found is None or shape[-1] == 1 or found.strides.get(-1, 0) in (0, 1):
+        return None
+    axes = [
+        a
+        for a in range(-len(shape), -1)
+        if found.strides.get(a) == 1 and shape[a] in TURNED_SIZES and shape[-1] in TURNED_SIZES
+    ]
+    if not axes:
+        return None
+    order = list(range(len(shape)))
+    order[axes[0]], order[-1] = order[-1], order[axes[0]]
+    strides = dict(found.strides)
+    strides[axes[0]], strides[-1] = strides[-1], strides[axes[0]]
+    rows = Rows(tuple(shape[a] for a in order))
+    addresses = _row_addresses(buf, LaneSum(found.base, strides), rows)
+    return Turned(tuple(order), rows, addresses)
+
+
+TURNED_SIZES = (4, 8, 16)
 
 
 def _plus(base: UOp | None, offset: int) -> UOp:
@@ -170,6 +209,8 @@ def coalesce_load(ld: UOp, idx: UOp) -> UOp | None:
     if len(idx.src) != 2 or not _is_split(idx):
         return None
     place, gate = _parts(ld, idx, 2)
+    if gate is None and (turned := _turned(idx.src[0], place, idx.src[1].shape)) is not None:
+        return permute(turned.rows.join([a.load() for a in turned.addresses]), turned.order)
     rows = Rows(idx.src[1].shape)
     addresses = _addresses(idx.src[0], place, rows)
     if gate is None:
@@ -200,7 +241,12 @@ def coalesce_store(st: UOp, idx: UOp) -> UOp | None:
     if len(idx.src) != 2 or not _is_split(idx):
         return None
     place, gate = _parts(st, idx, 2)
-    rows = Rows(idx.src[1].shape)
+    shape = idx.src[1].shape
+    if gate is None and (turned := _turned(idx.src[0], place, shape)) is not None:
+        lanes = permute(broadcast_lanes(st.src[1], shape), turned.order)
+        turned_rows = _value_rows(lanes, turned.rows)
+        return UOp.group(*(a.store(v) for a, v in zip(turned.addresses, turned_rows, strict=True)))
+    rows = Rows(shape)
     addresses = _addresses(idx.src[0], place, rows)
     values = _value_rows(st.src[1], rows)
     gates = rows.split(gate) if gate is not None else [None] * len(addresses)

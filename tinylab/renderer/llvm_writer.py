@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tinylab.dtype import DType
+from tinylab.renderer.llvm_exchange import bit_order, exchange
 from tinylab.renderer.llvm_types import scalar_type, splat, vector
 
 Line = tuple[str, int | None]
@@ -211,10 +212,30 @@ class Writer:
         Whole rows are reused, lanes of one or two rows are shuffled, others are taken one by one.
         """
         width = shape[-1] if shape else 1
+        exchanged = self._exchange(value, width, source)
+        if exchanged is not None:
+            return named(exchanged, value.dtype, shape)
         rows = [
             self._gather_row(value, source[i : i + width]) for i in range(0, len(source), width)
         ]
         return Value(value.dtype, shape, tuple(rows))
+
+    def _exchange(self, value: Value, width: int, source: Sequence[int]) -> list[str] | None:
+        """The rows of a transposition; None where whole rows or single lanes are moved."""
+        if width < 4 or width != value.width or len({s // width for s in source[:width]}) <= 2:
+            return None
+        order = bit_order(source)
+        if order is None or any(row.lanes is not None for row in value.rows):
+            return None
+        typed = vector(scalar_type(value.dtype), width)
+
+        def shuffle(a: str, b: str, places: Sequence[int]) -> str:
+            mask = ", ".join(f"i32 {p}" for p in places)
+            operands = f"{typed} {a}, {typed} {b}"
+            return self.let(f"shufflevector {operands}, <{width} x i32> <{mask}>")
+
+        names = [self.whole(row, value.dtype, width) for row in value.rows]
+        return exchange(names, width.bit_length() - 1, order, shuffle)
 
     def _gather_row(self, value: Value, source: Sequence[int]) -> Row:
         width, old = len(source), value.width

@@ -94,7 +94,9 @@ def _for_cpu(k: Scheduler) -> None:
     _pad_for_vectors(k, vector, width, threads if vector is shared else 1)
     if shared is not None:
         _apply_threads(k, _find(k, shared), threads)
-    if in_rows:
+    if not inner and (across := _across(k, vector, found)) is not None:
+        _turned_tile(k, vector, across, width)
+    elif in_rows:
         _row_reduction(k, vector, width, amounts)
     else:
         _output_vectors(k, vector, width, inner, amounts)
@@ -230,6 +232,26 @@ def _output_vectors(
         if rest is not None and _int_size(rest) % extra == 0 and vectors * extra <= TILE_VECTORS:
             vectors *= extra if _try(k, OptOps.UPCAST, rest, extra) else 1
     _apply_tile(k, tile, TILE_VECTORS // vectors)
+
+
+def _across(k: Scheduler, vector: UOp, found: list[Access]) -> UOp | None:
+    """Another axis along which an access goes step by step that strides along the vector axis."""
+    crossing = [a for a in found if a.stride(vector) not in (0, 1)]
+    for rng in _ranges(k, *LOOP_KINDS):
+        if rng.arg != vector.arg and any(a.stride(rng) == 1 for a in crossing):
+            return rng
+    return None
+
+
+def _turned_tile(k: Scheduler, vector: UOp, across: UOp, width: int) -> None:
+    """A square of lanes, turned in registers: both sides are accessed in whole vectors."""
+    rest = _find(k, vector)
+    for rng in (across, rest):
+        if rng is None:
+            continue
+        for amount in (width, width // 2, width // 4):
+            if amount >= 4 and _int_size(rng) % amount == 0 and _try(k, OptOps.UPCAST, rng, amount):
+                break
 
 
 def _more_vectors(vector: UOp, inner: list[Access], tile: dict[RangeArg, int]) -> tuple[int, ...]:
