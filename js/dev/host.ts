@@ -82,6 +82,8 @@ export class FakeHost implements Port {
         return this.#search(String(args.query));
       case "lines":
         return { kernels: args.lines.includes(1) ? [] : [0], nodes: this.#lines(args.lines) };
+      case "node":
+        return { lines: [3], kernels: [0], text: "", methods: ["matmul"] };
       case "kernel":
         return this.record.kernels[args.kernel];
       case "actions":

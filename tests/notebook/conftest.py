@@ -14,6 +14,8 @@ from playwright.sync_api import Browser
 from tests.notebook.browser import Notebook, chromium, chromium_path
 from tests.notebook.lab_server import LabServer
 
+# Messages of widgets wait for the cell that runs, as with kernels that have no subshells.
+ONE_SHELL = {"@jupyterlab/apputils-extension/kernels-settings": {"commsOverSubshells": "disabled"}}
 SAVE_STATE = {"@jupyter-widgets/jupyterlab-manager/plugin": {"saveState": True}}
 
 
@@ -45,6 +47,12 @@ def saving_lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
     yield from _server(tmp_path_factory.mktemp("saving"), SAVE_STATE)
 
 
+@pytest.fixture(scope="session")
+def one_shell_lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    """A JupyterLab that sends messages of widgets to the kernel's main thread."""
+    yield from _server(tmp_path_factory.mktemp("one"), ONE_SHELL)
+
+
 @pytest.fixture
 def shots(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Where screenshots go: the folder that TINYLAB_SHOTS names, else one that is thrown away."""
@@ -58,11 +66,11 @@ Opener = Callable[..., Notebook]
 
 @pytest.fixture
 def notebook(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Opener]:
-    """notebook(cell, cell, ...) writes, opens and gives a notebook; `saving=True` keeps state."""
+    """notebook(cell, cell, ...) writes, opens and gives a notebook; `lab` names the server."""
     opened: list[Notebook] = []
 
-    def make(*cells: str, saving: bool = False) -> Notebook:
-        server = request.getfixturevalue("saving_lab" if saving else "lab")
+    def make(*cells: str, lab: str = "lab") -> Notebook:
+        server = request.getfixturevalue(lab)
         name = re.sub(r"\W+", "_", request.node.name) + str(len(opened))
         made = Notebook(server, browser, name)
         opened.append(made)
@@ -72,5 +80,6 @@ def notebook(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Opene
 
     yield make
     for each in opened:
-        each.page.evaluate("() => tests.panel()?.sessionContext.shutdown()")
-        each.close()
+        if not each.page.is_closed():
+            each.page.evaluate("() => tests.panel()?.sessionContext.shutdown()")
+            each.close()

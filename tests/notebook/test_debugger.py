@@ -1,32 +1,179 @@
 """The debugger in a real JupyterLab: run a cell, step, edit opts, run them, in both themes."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.notebook.browser import Notebook
 from tests.notebook.conftest import Opener
 
 pytestmark = pytest.mark.browser
 
 LOAD = "%load_ext tinylab\nfrom tinylab import Tensor"
-MATMUL = "%%tinygrad\n(Tensor.rand(64, 64) @ Tensor.rand(64, 64)).relu().sum().realize()"
+MATMUL = (
+    "%%tinygrad --name rec\na = Tensor.rand(64, 64)\nb = Tensor.rand(64, 64)\n"
+    "(a @ b).relu().sum().realize()"
+)
 
 
-def test_shot(notebook: Opener, shots: Path) -> None:
+def row_texts(nb: Notebook) -> list[str]:
+    """The runs of the bench, newest first."""
+    return nb.view().locator(".tl-run").all_inner_texts()
+
+
+def run_and_wait(nb: Notebook, rows: int) -> str:
+    """Press Ctrl+Enter; the new row, when it is there."""
+    nb.page.keyboard.press("Control+Enter")
+    nb.page.wait_for_function(
+        "rows => document.querySelectorAll('.tl-run').length >= rows", arg=rows, timeout=60_000
+    )
+    return row_texts(nb)[0]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_cell_is_run_stepped_edited_and_run_again(
+    notebook: Opener, shots: Path, theme: str
+) -> None:
+    nb = notebook(LOAD, MATMUL)
+    nb.theme(theme)
+    nb.run(0, 1)
+    view = nb.ready()
+    nb.page.screenshot(path=str(shots / f"page-{theme}.png"))
+
+    # By keyboard: to a pass with many matches, and two of them on.
+    while "assign_ranges" not in view.locator(".tl-pass-title").inner_text():
+        nb.keys("]")
+    nb.keys("ArrowRight", "ArrowRight")
+    nb.ready()
+    assert nb.at()[1] == 2
+    assert re.search(r"match 2: \w+", nb.status())
+    law = view.locator(".tl-rule .tl-rule-name").inner_text()
+    assert law in nb.status()
+    view.screenshot(path=str(shots / f"step-{theme}.png"))
+    nb.keys("t")
+    view.locator(".tl-text-line").first.wait_for()
+    nb.keys("t")
+    assert view.locator(".tl-text-line.tl-plus").count() > 0
+    view.screenshot(path=str(shots / f"diff-{theme}.png"))
+    nb.keys("t", "End")
+    nb.ready()
+    assert nb.at()[1] > 2
+
+    # A node is chosen by keyboard and told about.
+    nb.keys("Alt+ArrowUp", "Alt+ArrowUp")
+    assert view.locator(".tl-node-detail .tl-rule-name").count() == 1
+
+    # Search leads to a place.
+    nb.keys("/")
+    nb.page.keyboard.type("reduce")
+    view.locator(".tl-hit-row").first.wait_for()
+    view.screenshot(path=str(shots / f"search-{theme}.png"))
+    nb.page.keyboard.press("Enter")
+    nb.ready()
+
+    # The matmul's kernel: its last opt goes, it runs, and there is a new row.
+    nb.keys("k")
+    view.locator(".tl-kernel", has_text="r_").first.click()
+    view.locator(".tl-opt").first.wait_for()
+    opts = view.locator(".tl-opt").count()
+    view.locator(".tl-opt [data-name=remove]").last.click()
+    assert view.locator(".tl-opt").count() == opts - 1 or opts == 1
+    first = run_and_wait(nb, 1)
+    assert re.search(r"[µm]s", first), first
+    assert re.search(r"\d\.\d\d×", first), first
+
+    # An opt that cannot be applied says why, in the form and in its row.
+    view.get_by_text("+ Add opt").click()
+    view.locator(".tl-opt [data-name=arg]").last.fill("7")
+    view.locator(".tl-opt-error").wait_for()
+    assert "7" in view.locator(".tl-opt-error").inner_text()
+    refused = run_and_wait(nb, 2)
+    assert "refused" in refused
+    view.screenshot(path=str(shots / f"kernels-{theme}.png"))
+    assert view.locator(".tl-code-line").count() > 10
+
+    nb.keys("?")
+    view.screenshot(path=str(shots / f"help-{theme}.png"))
+    nb.keys("Escape")
+    nb.check()
+
+
+def test_lines_and_kernels_mark_each_other(notebook: Opener, shots: Path) -> None:
     nb = notebook(LOAD, MATMUL)
     nb.run(0, 1)
     view = nb.ready()
-    for theme in ("light", "dark"):
-        nb.theme(theme)
-        nb.page.screenshot(path=str(shots / f"page-{theme}.png"))
-        nb.keys("]", "]", "ArrowRight", "ArrowRight", delay_ms=200)
-        nb.ready()
-        view.screenshot(path=str(shots / f"step-{theme}.png"))
-        nb.keys("k")
-        nb.page.wait_for_timeout(800)
-        view.screenshot(path=str(shots / f"kernels-{theme}.png"))
-        nb.keys("k", "?")
-        nb.page.wait_for_timeout(300)
-        view.screenshot(path=str(shots / f"help-{theme}.png"))
-        nb.keys("?")
+    view.locator(".tl-cell-line").nth(2).click()
+    view.locator(".tl-cell-line.tl-chosen").wait_for()
+    view.locator(".tl-pass.tl-lined").first.wait_for()
+    nb.keys("k")
+    view.locator(".tl-kernel.tl-lined").first.wait_for()
+    view.screenshot(path=str(shots / "lines.png"))
+    nb.keys("Escape")
+    assert view.locator(".tl-cell-line.tl-chosen").count() == 0
+    for kernel in range(view.locator(".tl-kernel").count()):
+        view.locator(".tl-kernel").nth(kernel).click()
+        assert view.locator(".tl-cell-line.tl-related").count() > 0
+    nb.check()
+
+
+def test_the_selection_is_read_and_set_from_python(notebook: Opener) -> None:
+    nb = notebook(LOAD, MATMUL)
+    nb.run(0, 1)
+    nb.ready()
+    nb.keys("]", "ArrowRight")
+    nb.ready()
+    nb.page.wait_for_timeout(900)
+    code = "from tinylab_widgets.debugger import debugger_of as d; print(d(rec).selection['k'])"
+    assert nb.python(code) == "1"
+    nb.python("d(rec).show(d(rec).selection['pass'], 0)")
+    nb.page.wait_for_function("() => document.querySelector('.tinylab').dataset.at.endsWith(':0')")
+    nb.check()
+
+
+def test_a_failing_cell_shows_its_traceback_and_what_was_recorded(
+    notebook: Opener, shots: Path
+) -> None:
+    cell = "%%tinygrad\nx = Tensor.ones(4).contiguous().realize()\nTensor.ones(3, 4) @ Tensor.ones(3, 4)"
+    nb = notebook(LOAD, cell, "print('not reached')")
+    nb.run(0)
+    assert nb.page.evaluate("() => tests.run(1)") is False
+    nb.wait_idle()
+    nb.ready()
+    outputs = nb.page.evaluate("() => tests.outputs(1)")
+    error = next(output for output in outputs if output["output_type"] == "error")
+    trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error["traceback"]))
+    assert "line 2" in trace
+    assert "magics.py" not in trace
+    assert "run_cell_magic" not in trace
+    assert "The cell ended with" in nb.status()
+    nb.page.screenshot(path=str(shots / "error.png"))
+
+
+def test_an_interrupted_cell_leaves_the_notebook_usable(notebook: Opener) -> None:
+    cell = "%%tinygrad\nimport time\nTensor.ones(4).contiguous().realize()\ntime.sleep(60)"
+    nb = notebook(LOAD, cell)
+    nb.run(0)
+    nb.run(1, wait=False)
+    nb.page.wait_for_function("() => tests.status() === 'busy/connected'")
+    nb.page.wait_for_timeout(2500)
+    nb.page.evaluate("() => tests.kernel().interrupt()")
+    nb.wait_idle()
+    nb.ready()
+    nb.keys("]")
+    nb.ready()
+    assert "KeyboardInterrupt" in nb.status()
+
+
+def test_a_run_can_be_stopped_and_one_that_never_ends_is_a_message(notebook: Opener) -> None:
+    nb = notebook(LOAD, MATMUL)
+    nb.run(0, 1)
+    nb.ready()
+    nb.keys("k")
+    nb.view().locator(".tl-opt").first.wait_for()
+    nb.page.keyboard.press("Control+Enter")
+    nb.view().locator("[data-name=stop]").click()
+    nb.page.wait_for_function("() => document.querySelectorAll('.tl-run').length === 1")
+    assert nb.view().locator(".tl-run").get_attribute("data-status") != ""
+    assert nb.python("print((Tensor.ones(2) + 1).tolist())") == "[2.0, 2.0]"
     nb.check()

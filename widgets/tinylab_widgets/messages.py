@@ -38,7 +38,7 @@ class PassInfo(TypedDict):
 
 
 class StageInfo(TypedDict):
-    """A stage of the way from tensor graph to program: the passes in the order in which they ran."""
+    """A stage of the way from tensor graph to program, with its passes in their order."""
 
     id: int
     name: str
@@ -314,8 +314,8 @@ class RunResult(TypedDict):
 
 MESSAGES: tuple[type, ...] = (
     Place, PassInfo, StageInfo, KernelInfo, ErrorInfo, CellInfo, Totals, Overview, Node, RuleInfo,
-    Step, NodePage, TextLine, GraphText, SearchHit, SearchResult, LineMarks, NodeDetail, OptEdit, Axis,
-    AllowedOpts, SourceLine, AssemblyLine, HistoryRow, BufferInfo, KernelDetail, Problem, Actions,
+    Step, NodePage, TextLine, GraphText, SearchHit, SearchResult, LineMarks, NodeDetail, OptEdit,
+    Axis, AllowedOpts, SourceLine, AssemblyLine, HistoryRow, BufferInfo, KernelDetail, Problem, Actions,
     RunResult,
 )  # fmt: skip
 

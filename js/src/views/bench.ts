@@ -108,7 +108,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
     }
   };
   const take = (kernel: number, row: HistoryRow): void => {
-    setText(status, row.status === "ok" ? "" : row.message);
+    setText(status, row.status === "ok" ? "" : (STATUS[row.status] ?? row.status));
     if (detail?.id !== kernel) return;
     const history = [...detail.history.filter((each) => each.id !== row.id), row];
     detail = { ...detail, history };
@@ -140,14 +140,14 @@ export function benchView(context: Context, code: CodeView): BenchView {
 
   const drawHistory = (latest: number | null): void => {
     const all = [...(detail?.history ?? [])].reverse();
-    const best = Math.min(
+    const fastest = Math.min(
       ...all
         .filter((row) => row.status === "ok")
         .map((row) => row.median_us ?? Number.POSITIVE_INFINITY),
     );
     rows.replaceChildren(
       ...all.map((row) =>
-        historyRow(row, row.id === latest, row.median_us === best, () => {
+        historyRow(row, row.id === latest, row.median_us === fastest, () => {
           load(row.opts);
           showCode(row);
         }),
@@ -220,7 +220,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
 function historyRow(
   row: HistoryRow,
   latest: boolean,
-  best: boolean,
+  fastest: boolean,
   choose: () => void,
 ): HTMLElement {
   const ok = row.status === "ok";
@@ -267,7 +267,7 @@ function historyRow(
     ),
     h(
       "td",
-      { class: `tl-num tl-ratio${best && ok ? " tl-best" : ""}` },
+      { class: `tl-num tl-ratio${fastest && ok && (row.ratio ?? 1) < 1 ? " tl-fastest" : ""}` },
       row.ratio === null ? "–" : `${row.ratio.toFixed(2)}×`,
     ),
   );

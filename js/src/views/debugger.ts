@@ -8,7 +8,7 @@ import { cellPanel } from "./cell.ts";
 import { codeView } from "./code.ts";
 import { bindKeys, commandsOf } from "./commands.ts";
 import type { Context, Tab, ViewState } from "./context.ts";
-import { button, h, setText } from "./dom.ts";
+import { button, guardFocus, h, setText } from "./dom.ts";
 import { GraphView } from "./graph/graph.ts";
 import { helpPanel } from "./help.ts";
 import { kernelTable } from "./kernels.ts";
@@ -59,6 +59,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
     helpPanel(context, commands),
   );
   bindKeys(root, commands, signal);
+  guardFocus(root, signal);
   view.watch(["tab"], () => (root.dataset.tab = view.now.tab), signal);
   session.state.watch(["at", "shown", "link"], () => markReady(root, session), signal);
   session.views.add(root);

@@ -100,3 +100,28 @@ export function onResize(
   observer.observe(element);
   signal.addEventListener("abort", () => observer.disconnect(), { once: true });
 }
+
+/** The focused element, also inside a shadow root. */
+export function focusedIn(root: HTMLElement): HTMLElement | null {
+  const focused = (root.getRootNode() as Document | ShadowRoot).activeElement;
+  return focused && root.contains(focused) ? (focused as HTMLElement) : null;
+}
+
+/**
+ * Keeps the focus in a view when the focused element is taken away or disabled.
+ *
+ * Without focus the next key would go to the notebook: "dd" would delete the cell.
+ */
+export function guardFocus(root: HTMLElement, signal: AbortSignal): void {
+  const guard = (): void => {
+    const had = focusedIn(root);
+    if (!had) return;
+    requestAnimationFrame(() => {
+      const lost = !had.isConnected || had.matches(":disabled");
+      const nobody = document.activeElement === null || document.activeElement === document.body;
+      if (lost && (nobody || focusedIn(root) === had)) root.focus({ preventScroll: true });
+    });
+  };
+  root.addEventListener("click", guard, { signal, capture: true });
+  root.addEventListener("keydown", guard, { signal, capture: true });
+}

@@ -1,6 +1,6 @@
 /** A list of opts that is edited: add, remove, reorder, and change op, axis and amount. */
 import type { Axis, OptEdit, Problem } from "../protocol/types.ts";
-import { button, h } from "./dom.ts";
+import { button, focusedIn, h } from "./dom.ts";
 
 export interface OptsForm {
   readonly el: HTMLElement;
@@ -55,6 +55,11 @@ export function optsForm(changed: () => void): OptsForm {
     const op = ops.includes("UPCAST") ? "UPCAST" : (ops[0] ?? "UPCAST");
     change([...opts, { op, axis: 0, arg: 4 }], `[data-opt="${opts.length}"] select`);
   };
+  const remove = (i: number): void => {
+    const next = opts.filter((_, at) => at !== i);
+    change(next, `[data-opt="${Math.min(i, next.length - 1)}"] [data-name="remove"]`);
+    if (next.length === 0) add.focus();
+  };
   const move = (i: number, by: number): void => {
     const to = i + by;
     if (to < 0 || to >= opts.length) return;
@@ -107,9 +112,7 @@ export function optsForm(changed: () => void): OptsForm {
         { class: "tl-buttons" },
         button("↑", "Move up", () => move(i, -1), { name: "up" }),
         button("↓", "Move down", () => move(i, 1), { name: "down" }),
-        button("×", "Remove this opt", () => change(opts.filter((_, at) => at !== i)), {
-          name: "remove",
-        }),
+        button("×", "Remove this opt", () => remove(i), { name: "remove" }),
       ),
       wrong ? h("p", { class: "tl-opt-error", role: "alert" }, wrong) : null,
     );
@@ -209,9 +212,7 @@ function axisTitle(op: string, axes: readonly Axis[]): string {
 
 /** Rebuilds a list and gives the focus, and the caret, back to the field that had them. */
 function keepFocus(list: HTMLElement, build: () => void): void {
-  const active = list.contains(document.activeElement)
-    ? (document.activeElement as HTMLElement)
-    : null;
+  const active = focusedIn(list);
   const row = active?.closest<HTMLElement>("[data-opt]")?.dataset.opt;
   const name = active?.dataset.name;
   build();

@@ -15,7 +15,15 @@ export function rulePanel(context: Context): HTMLElement {
     () => rule.replaceChildren(...ruleRows(context)),
     signal,
   );
-  session.state.watch(["node", "shown"], () => node.replaceChildren(...nodeRows(context)), signal);
+  const origin = h("div", { class: "tl-origin" });
+  session.state.watch(
+    ["node", "shown"],
+    () => {
+      node.replaceChildren(...nodeRows(context), origin);
+      void showOrigin(context, origin);
+    },
+    signal,
+  );
   return h(
     "div",
     { class: "tl-side" },
@@ -142,7 +150,7 @@ function nodeRows({ session }: Context): HTMLElement[] {
     h("i", { class: `tl-swatch tl-kind-${node.kind}` }),
     node.op,
   );
-  const list = sources.length > 0 ? [h("div", { class: "tl-subhead" }, "sources"), ...sources] : [];
+  const list = sources.length > 0 ? [subhead("sources"), ...sources] : [];
   return [title, facts, ...list];
 }
 
@@ -152,3 +160,32 @@ export function nodeTitle(node: Node): string {
   const shape = node.shape && node.shape.length > 0 ? ` (${node.shape.join(", ")})` : "";
   return `${label} ${node.dtype === "void" ? "" : node.dtype}${shape}`.trim();
 }
+
+/** Where the chosen node comes from: the methods that made it, and the kernels that compute it. */
+async function showOrigin({ session, view }: Context, origin: HTMLElement): Promise<void> {
+  const { node, shown } = session.state.now;
+  origin.replaceChildren();
+  if (node === null || !shown?.nodes.has(node)) return;
+  try {
+    const { kernels, methods } = await session.client.ask("node", { pass: shown.step.pass, node });
+    if (session.state.now.node !== node) return;
+    const links = kernels.map((id) => {
+      const kernel = session.state.now.overview?.kernels.find((each) => each.id === id);
+      const click = (): void => {
+        session.chooseKernel(id);
+        view.set({ tab: "kernels" });
+      };
+      const look = { type: "button", class: "tl-link tl-src", title: "Show this kernel" };
+      return h("button", { ...look, on: { click } }, kernel?.display ?? `kernel ${id}`);
+    });
+    const names = methods && methods.length > 0 ? [methods.join(", ")] : [];
+    origin.replaceChildren(
+      ...names.flatMap((text) => [subhead("made by"), h("div", { class: "tl-methods" }, text)]),
+      ...(links.length > 0 ? [subhead("computed in"), ...links] : []),
+    );
+  } catch {
+    // Without an answer the rest of the panel is still true.
+  }
+}
+
+const subhead = (text: string): HTMLElement => h("div", { class: "tl-subhead" }, text);

@@ -72,7 +72,7 @@ export function stepperBar({ session, view, signal }: Context): HTMLElement {
     h("div", { class: "tl-buttons" }, passBack, passForward),
     name,
     h("div", { class: "tl-buttons" }, first, back, forward, last),
-    h("label", { class: "tl-jump-box" }, "match ", number, " ", total),
+    h("label", { class: "tl-jump-box" }, number, " ", total),
     slider,
     h("div", { class: "tl-buttons tl-forms", role: "group", "aria-label": "form" }, ...forms),
   );

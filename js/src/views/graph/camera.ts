@@ -24,6 +24,8 @@ export const MAX_SCALE = 3;
 /** Below this scale the letters of nodes cannot be read. */
 export const READABLE = 0.62;
 const MARGIN = 24;
+/** What had to be brought into sight stands this far from the border. */
+const AIR = 72;
 
 const clampScale = (scale: number): number => Math.min(MAX_SCALE, Math.max(MIN_SCALE, scale));
 
@@ -92,8 +94,8 @@ export function reveal(camera: Camera, box: Box, size: Size): Camera {
     const from = low * camera.scale + shift;
     const to = high * camera.scale + shift;
     if (from >= MARGIN && to <= room - MARGIN) return shift;
-    if (to - from > room - 2 * MARGIN) return shift + room / 2 - (from + to) / 2;
-    return from < MARGIN ? shift + MARGIN - from : shift + room - MARGIN - to;
+    const air = Math.max(0, Math.min(AIR, (room - (to - from)) / 2));
+    return from < MARGIN ? shift + air - from : shift + room - air - to;
   };
   return {
     scale: camera.scale,

@@ -101,7 +101,7 @@ export class GraphView {
   }
 
   centreOnChange(): void {
-    const box = this.#picture?.changeBox();
+    const box = this.#picture?.changeBox(this.#room(this.camera.scale));
     const point = box
       ? { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 }
       : this.#picture?.centre(this.session.state.now.shown?.step.root ?? null);
@@ -202,7 +202,7 @@ export class GraphView {
     const moves = !calm && picture.scene.nodes.length <= MOVE_UP_TO && this.#picture !== null;
     this.#from = moves ? startPlaces(this.#picture, this.#drawn, shown, picture) : null;
     this.#movedSince = performance.now();
-    const camera = this.#camera && !afresh ? this.#follownCamera(picture) : null;
+    const camera = this.#camera && !afresh && this.#isNear(shown) ? this.#followed(picture) : null;
     this.#picture = picture;
     this.#drawn = shown;
     this.#camera = camera;
@@ -219,13 +219,24 @@ export class GraphView {
     this.#redraw();
   }
 
+  /** Whether a step continues the one that is drawn: its own pass, or a pass that takes its graph. */
+  #isNear(shown: Shown): boolean {
+    const drawn = this.#drawn;
+    return drawn?.step.pass === shown.step.pass || drawn?.step.root === shown.step.root;
+  }
+
   /** The camera after a step: it stays, unless the change would be out of sight. */
-  #follownCamera(picture: Picture): Camera {
-    const box = picture.changeBox();
+  #followed(picture: Picture): Camera {
     const camera = this.camera;
+    const box = picture.changeBox(this.#room(camera.scale));
     if (box) return reveal(camera, box, this.#size);
     const window = this.#size.width > 0 && picture.inside(this.#window(camera)).length > 0;
     return window ? camera : fitTo(picture.box, this.#size);
+  }
+
+  /** How much of the picture fits on the canvas at a scale, with some air around it. */
+  #room(scale: number): Size {
+    return { width: (0.86 * this.#size.width) / scale, height: (0.86 * this.#size.height) / scale };
   }
 
   #window(camera: Camera): { left: number; top: number; right: number; bottom: number } {
@@ -286,7 +297,7 @@ export class GraphView {
   }
 
   #firstCamera(picture: Picture): Camera {
-    const box = picture.changeBox();
+    const box = picture.changeBox(this.#room(1));
     const root = picture.centre(this.#drawn?.step.root ?? null) ?? { x: 0, y: 0 };
     const focus = box ? { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 } : root;
     return firstLook(picture.box, focus, this.#size);

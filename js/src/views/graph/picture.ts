@@ -1,7 +1,10 @@
 /** A scene with its places: what the canvas paints, and what is under the pointer. */
 import type { Scene, SceneNode } from "../../layout/scene.ts";
 import type { Layout } from "../../layout/types.ts";
-import type { Box } from "./camera.ts";
+import type { Box, Size } from "./camera.ts";
+
+/** Of a step that changed more than this, not each node needs to be in sight. */
+const MOST_CHANGED = 60;
 
 export class Picture {
   readonly box: Box;
@@ -81,12 +84,21 @@ export class Picture {
     return next === undefined ? null : this.scene.nodes[next]!.id;
   }
 
-  /** The box around the node before and the node after, or null if neither is drawn. */
-  changeBox(): Box | null {
-    const boxes = [this.scene.before, this.scene.after]
-      .map((id) => (id === null ? null : this.boxOf(id)))
-      .filter((box): box is Box => box !== null);
-    return boxes.length === 0 ? null : around(boxes);
+  /**
+   * The box around what a step changed: all of it if that is no larger than the room, else the
+   * node before and the node after. Null if none of them is drawn.
+   */
+  changeBox(room: Size): Box | null {
+    const changed = this.scene.nodes.filter(
+      (node) => node.mark === "added" || node.mark === "gone",
+    );
+    const ends = [this.scene.before, this.scene.after].map((id) => this.boxOf(id ?? -1));
+    const core = ends.filter((box): box is Box => box !== null);
+    const all = [...core, ...changed.slice(0, MOST_CHANGED).map((node) => this.boxOf(node.id)!)];
+    if (all.length === 0) return null;
+    const whole = around(all);
+    const fits = whole.right - whole.left <= room.width && whole.bottom - whole.top <= room.height;
+    return fits || core.length === 0 ? whole : around(core);
   }
 }
 
