@@ -96,7 +96,10 @@ class ElementwiseMixin(Primitives):
         """
         a, b = self._operands(x, reverse, "div")
         if rounding_mode is None:
-            return a._as_float().alu(Ops.MUL, b._as_float().alu(Ops.RECIPROCAL))
+            a, b = a._as_float(), b._as_float()
+            if isinstance(x, (int, float)) and not reverse:
+                return _divided(a, float(x), b)
+            return a.alu(Ops.MUL, b.alu(Ops.RECIPROCAL))
         if rounding_mode not in ("trunc", "floor"):
             raise OperandError(f"{rounding_mode=} is not supported", help='use "trunc" or "floor"')
         floor = rounding_mode == "floor"
@@ -484,6 +487,14 @@ class ElementwiseMixin(Primitives):
 
     def __ge__(self, x: Any) -> Self:
         return self.ge(x)
+
+
+def _divided(a: Any, x: float, b: Any) -> Any:
+    """A value over a number (b is its constant): by a product only where that rounds the same."""
+    exact = x != 0 and math.isfinite(x) and abs(math.frexp(x)[0]) == 0.5 and abs(x) < 2.0**100
+    if exact and abs(x) > 2.0**-100 and a.dtype.itemsize >= 4:
+        return a.alu(Ops.MUL, a.const(1 / x, a.dtype))
+    return a.alu(Ops.FDIV, b)
 
 
 def _plain_number(x: Any) -> PyConst:

@@ -26,6 +26,10 @@ _ATAN = (
     -0.3333314528,
     1.0,
 )
+# The series of the error function at 0: 2 / sqrt(pi) times (-1)^n / (n! (2n + 1)).
+_ERF_SERIES = tuple(
+    2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(6, -1, -1)
+)
 # Source: the same, 7.1.26, error below 1.5e-7.
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
@@ -201,4 +205,5 @@ def _erf(x: Any) -> Any:
     magnitude = negative.where(x.neg(), x)
     t = (magnitude * 0.3275911 + 1).reciprocal()
     value = 1 - polynomial(t, _ERF) * t * magnitude.square().neg().exp()
-    return negative.where(value.neg(), value)
+    series = polynomial(x.square(), _ERF_SERIES) * x
+    return (magnitude < 0.5).where(series, negative.where(value.neg(), value))

@@ -407,9 +407,9 @@ class MovementMixin(ElementwiseMixin):
         if size == 0:
             return x.shrink((*keep, (0, 0), (0, min(cols, 1)))).reshape((*lead, 0))
         x = x.shrink((*keep, (top, top + size), (left, left + size)))
-        # One column more shears the square: the diagonal becomes the first column.
-        x = x._zero_pad([(0, 0)] * (len(lead) + 1) + [(0, 1)]).reshape((*lead, -1))
-        x = x.shrink((*keep, (0, size * size + size))).reshape((*lead, size, size + 1))
+        # Rows one element longer shear the square: the diagonal becomes the first column.
+        x = x.reshape((*lead, size * size))._zero_pad([(0, 0)] * len(lead) + [(0, size)])
+        x = x.reshape((*lead, size, size + 1))
         return x.shrink((*keep, None, (0, 1))).reshape((*lead, size))
 
     def diag(self) -> Self:

@@ -1,0 +1,167 @@
+"""Elementwise operations: values and gradients, row by row; special values apart."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.tensor.rows_elementwise import ROWS
+from tests.tensor.table import Row, check_gradient, check_value, ids
+from tinylab import Tensor, dtypes
+from tinylab.errors import BroadcastError, DTypeError, OperandError
+
+nan, inf = math.nan, math.inf
+WITH_GRADIENT = [r for r in ROWS if r.grad]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=ids(ROWS))
+def test_value(row: Row) -> None:
+    check_value(row)
+
+
+@pytest.mark.parametrize("row", WITH_GRADIENT, ids=ids(WITH_GRADIENT))
+def test_gradient(row: Row) -> None:
+    check_gradient(row)
+
+
+SPECIAL = np.array([nan, inf, -inf, 0.0, -0.0, 1e30, -1e30, 1e-30, 88.0, -88.0, 200.0, -200.0], np.float32)
+
+
+def _with(function):  # type: ignore[no-untyped-def]
+    with np.errstate(all="ignore"):
+        return function(SPECIAL.astype(np.float64)).astype(np.float32)
+
+
+# fmt: off
+SPECIAL_FUNCTIONS = {
+    "exp": (Tensor.exp, np.exp), "exp2": (Tensor.exp2, np.exp2), "log": (Tensor.log, np.log),
+    "log2": (Tensor.log2, np.log2), "sqrt": (Tensor.sqrt, np.sqrt), "tanh": (Tensor.tanh, np.tanh),
+    "reciprocal": (Tensor.reciprocal, lambda x: 1 / x), "abs": (Tensor.abs, np.abs),
+    "floor": (Tensor.floor, np.floor), "ceil": (Tensor.ceil, np.ceil), "round": (Tensor.round, np.round),
+    "trunc": (Tensor.trunc, np.trunc), "sign": (Tensor.sign, np.sign),
+    "relu": (Tensor.relu, lambda x: np.maximum(x, 0)),
+    "sigmoid": (Tensor.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
+    "softplus": (Tensor.softplus, lambda x: np.logaddexp(x, 0)),
+    "elu": (Tensor.elu, lambda x: np.where(x > 0, x, np.exp(np.minimum(x, 0)) - 1)),
+    "atan": (Tensor.atan, np.arctan), "erf": (Tensor.erf, np.vectorize(math.erf, otypes=[float])),
+    "isnan": (Tensor.isnan, lambda x: np.isnan(x).astype(float)),
+    "isinf": (Tensor.isinf, lambda x: np.isinf(x).astype(float)),
+    "isfinite": (Tensor.isfinite, lambda x: np.isfinite(x).astype(float)),
+    "times 0": (lambda t: t * 0, lambda x: x * 0), "minus itself": (lambda t: t - t, lambda x: x - x),
+    "clip": (lambda t: t.clip(-1, 1), lambda x: np.clip(x, -1, 1)),
+    "max": (lambda t: t.maximum(1), lambda x: np.maximum(x, 1)),
+    "min": (lambda t: t.minimum(1), lambda x: np.minimum(x, 1)),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", SPECIAL_FUNCTIONS)
+def test_special_values(name: str) -> None:
+    ours, numpy = SPECIAL_FUNCTIONS[name]
+    np.testing.assert_allclose(ours(Tensor(SPECIAL)).numpy(), _with(numpy), rtol=2e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize(
+    "name", ["sigmoid", "tanh", "softplus", "logsigmoid", "elu", "selu", "silu", "gelu", "mish", "relu", "hardswish"]
+)
+def test_gradients_of_large_arguments_are_finite(name: str) -> None:
+    x = Tensor([-1e4, -200.0, -90.0, 0.0, 90.0, 200.0, 1e4])
+    getattr(x, name)().sum().backward()
+    assert np.isfinite(x.grad.numpy()).all(), x.grad.tolist()
+
+
+def test_gradient_at_the_kink() -> None:
+    for name, slope in {"relu": 0, "abs": 0, "elu": 1, "softplus": 0.5, "relu6": 0, "tanh": 1, "sigmoid": 0.25}.items():
+        x = Tensor([0.0])
+        getattr(x, name)().sum().backward()
+        assert x.grad.item() == pytest.approx(slope), name
+
+
+def test_equal_maxima_share() -> None:
+    a, b = Tensor([1.0, 3.0]), Tensor([1.0, 2.0])
+    a.maximum(b).sum().backward()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([0.5, 1.0], [0.5, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "found"),
+    [
+        (dtypes.int32, dtypes.float16, dtypes.float16),
+        (dtypes.int8, dtypes.uint8, dtypes.int16),
+        (dtypes.bool, dtypes.int32, dtypes.int32),
+        (dtypes.float16, dtypes.bfloat16, dtypes.float32),
+        (dtypes.float32, dtypes.float64, dtypes.float64),
+        (dtypes.int64, dtypes.uint64, dtypes.uint64),
+        (dtypes.uint64, dtypes.float32, dtypes.float32),
+    ],
+)
+def test_promotion(left, right, found) -> None:  # type: ignore[no-untyped-def]
+    assert (Tensor([1], dtype=left) + Tensor([2], dtype=right)).dtype is found
+    assert (Tensor([1], dtype=left) * Tensor([2], dtype=right)).numpy().tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "found"),
+    [
+        (dtypes.int8, 2, dtypes.int8),
+        (dtypes.int32, 2.5, dtypes.float32),
+        (dtypes.float16, 2.5, dtypes.float16),
+        (dtypes.bool, 2, dtypes.int32),
+        (dtypes.bool, True, dtypes.bool),
+        (dtypes.uint8, True, dtypes.uint8),
+    ],
+)
+def test_numbers_are_weak(dtype, number, found) -> None:  # type: ignore[no-untyped-def]
+    assert (Tensor([1], dtype=dtype) + number).dtype is found
+    assert (number + Tensor([1], dtype=dtype)).dtype is found
+
+
+def test_small_integers_wrap() -> None:
+    assert (Tensor([200], dtype=dtypes.uint8) + 100).tolist() == [44]
+    assert (Tensor([100], dtype=dtypes.int8) * 3).tolist() == [44]
+    assert (-Tensor([1], dtype=dtypes.uint8)).tolist() == [255]
+    assert Tensor([-(2**31)], dtype=dtypes.int32).abs().tolist() == [-(2**31)]
+    assert Tensor([-(2**31), 5], dtype=dtypes.int32).minimum(3).tolist() == [-(2**31), 3]
+
+
+def test_integer_division_by_zero_is_zero() -> None:
+    a, b = Tensor([7, -(2**31)], dtype=dtypes.int32), Tensor([0, -1], dtype=dtypes.int32)
+    assert (a // b).tolist() == [0, -(2**31)]
+    assert (a % b).tolist()[1] == 0
+
+
+def test_float_to_integer_saturates() -> None:
+    assert Tensor([1e20, -1e20, nan, 300.7]).cast(dtypes.int32).tolist() == [2**31 - 1, -(2**31), 0, 300]
+    assert Tensor([1e20, -5.0, nan, 254.9]).cast(dtypes.uint8).tolist() == [255, 0, 0, 254]
+
+
+def test_division_is_correctly_rounded() -> None:
+    x = np.arange(1, 60, dtype=np.float32)
+    assert np.array_equal((Tensor(x) / 3).numpy(), x / np.float32(3))
+    assert np.array_equal((Tensor(x) / Tensor(x[::-1].copy())).numpy(), x / x[::-1])
+
+
+def test_remainder_by_infinity() -> None:
+    x = Tensor([5.0, -5.0])
+    assert x.fmod(inf).tolist() == [5.0, -5.0]
+    assert (x % 0.0).isnan().tolist() == [True, True]
+
+
+def test_errors_name_the_operation_and_both_shapes() -> None:
+    a, b = Tensor.ones(2, 3), Tensor.ones(4, 3)
+    with pytest.raises(BroadcastError, match=r"shape mismatch.*mul of \(2, 3\) and \(4, 3\)"):
+        a * b
+    with pytest.raises(IndexError):
+        a + b
+    with pytest.raises(DTypeError, match="where cond must be bool"):
+        a.where(a, a)
+    with pytest.raises(DTypeError, match="shift operands must be int"):
+        a << 1
+    with pytest.raises(OperandError):
+        a + "x"
+    with pytest.raises(OperandError, match="at least one"):
+        a.clip()
+    with pytest.raises(TypeError, match="__bool__ on Tensor is not defined"):
+        bool(a)
