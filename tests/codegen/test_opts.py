@@ -290,12 +290,12 @@ def test_no_opt_changes_the_result(name: str, tries: list[Opt], device: str, see
 @pytest.mark.parametrize(("a", "b"), [(16, 16), (8, 8), (4, 16), (16, 4), (8, 3)])
 @pytest.mark.parametrize("device", ["CPU", "PYTHON"])
 def test_transposition_in_registers(a: int, b: int, device: str) -> None:
-    kernel = transpose(16, 48)
+    kernel = transpose(32, 48)
     opts = (Opt(OptOps.UPCAST, 0, a), Opt(OptOps.UPCAST, 1, b))
-    x = np.arange(16 * 48, dtype=np.float32)
+    x = np.arange(32 * 48, dtype=np.float32)
     tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
     got = run(tuned, [np.zeros_like(x), x], device)
-    np.testing.assert_array_equal(got[0].reshape(16, 48), x.reshape(48, 16).T)
+    np.testing.assert_array_equal(got[0].reshape(32, 48), x.reshape(48, 32).T)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ class Turned(NamedTuple):
 
 
 def _turned(buf: UOp, place: UOp, shape: tuple[int, ...]) -> Turned | None:
-    """Rows along the axis with stride 1, where the last axis is no window; lanes change places after.
+    """Rows along the axis with stride 1, where the last is no window; lanes change places after.
 
     In powers of two, so that the exchange is a few shuffles for each row.
     """
