@@ -143,7 +143,7 @@ class Bench:
     @staticmethod
     def _why_refused(kernel: KernelRecord, opts: list[Opt], error: TinylabError) -> str:
         """The sentence, with the opt that it is about."""
-        problem = axes(kernel, opts)[1]
+        problem = axes(kernel, opts)[1] if kernel.ast is not None else None
         return str(problem["message"]) if problem else sentence(error)
 
     def _measure(

@@ -113,14 +113,19 @@ class Kernels:
 
     def _lines_of(self, kernel: KernelRecord) -> Callable[[UOp], tuple[int, list[int]]]:
         """From a line of the program to its (node, cell lines)."""
-        passes = [p.id for p in self.record.passes if p.kernel == kernel.id and p.parent is None]
+        # Equal kernels are lowered once: what the others come from is known of the whole kernel.
+        equal = {k.id for k in self.record.kernels if k.ast_id == kernel.ast_id}
+        passes = [p.id for p in self.record.passes if p.kernel in equal and p.parent is None]
+        is_lowered = any(p.kernel == kernel.id for p in self.record.passes)
+        own = self.lineage.of_kernel(kernel.id)
 
         def find(uop: UOp) -> tuple[int, list[int]]:
             node = self.record.nodes.add(uop)
             for pass_id in reversed(passes):
                 known = self.lineage.of_pass(pass_id)
                 if node in known:
-                    return node, self.lineage.lines(known[node])
+                    bits = known[node] if is_lowered else own
+                    return node, self.lineage.lines(bits)
             return node, []
 
         return find
@@ -211,17 +216,32 @@ def opts_from_json(rows: Sequence[Json]) -> list[Opt]:
         name = str(row.get("op", "")).upper()
         if name not in OptOps.__members__:
             known = ", ".join(OptOps.__members__)
-            raise LabError(f"no opt is called {name}", help=f"there are {known}")
-        arg = row.get("arg")
-        axis = row.get("axis")
+            raise LabError(f"no opt is called {name or 'nothing'}", help=f"there are {known}")
+        axis, arg = row.get("axis"), row.get("arg")
+        amount = [_whole(f"amount of {name}", a) for a in arg] if isinstance(arg, list) else None
         found.append(
             Opt(
                 OptOps[name],
-                None if axis is None else int(axis),
-                tuple(arg) if isinstance(arg, list) else None if arg is None else int(arg),
+                _whole(f"axis of {name}", axis),
+                tuple(a for a in amount if a is not None)
+                if amount is not None
+                else _whole(f"amount of {name}", arg),
             )
         )
     return found
+
+
+def _whole(what: str, value: Any) -> int | None:
+    """A whole number that was typed; an empty field is None.
+
+    Raises: LabError for anything else.
+    """
+    if value is None or value == "":
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise LabError(f"the {what} is {value!r}, not a whole number") from None
 
 
 def allowed_ops(kernel: KernelRecord) -> list[str]:

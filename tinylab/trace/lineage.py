@@ -36,8 +36,8 @@ class Lineage:
         self._of_pass: dict[int, dict[int, int]] = {}
         self._of_kernel: dict[int, int] = {}
         self._calls: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-        self._shared = self._noted()
-        self._shared_done = False
+        self._noted = self._read_notes()
+        self._of_batch: dict[int, dict[int, int]] = {}
         self._filename = record.cell.filename if record.cell else ""
 
     # *** questions
@@ -95,7 +95,7 @@ class Lineage:
 
     # *** origins
 
-    def _noted(self) -> dict[int, int]:
+    def _read_notes(self) -> dict[int, int]:
         known: dict[int, int] = {}
         for node, sites in self.record.notes.items():
             for site in sites:
@@ -107,16 +107,16 @@ class Lineage:
 
     def of_pass(self, pass_id: int) -> dict[int, int]:
         """Origins of every node that a pass met or made."""
-        self._descend_shared()
         if pass_id not in self._of_pass:
             shown = self.record.passes[pass_id]
-            if shown.kernel is not None:
+            if shown.kernel is None:
+                self._batch(shown.batch)
+            else:
                 self._descend_kernel(shown.kernel)
         return self._of_pass[pass_id]
 
     def of_kernel(self, kernel: int) -> int:
         """Origins of what a kernel computes."""
-        self._descend_shared()
         found = self._of_kernel.get(kernel)
         if found is None:
             found = self._of_kernel[kernel] = self._kernel_bits(kernel)
@@ -124,10 +124,10 @@ class Lineage:
 
     def _kernel_bits(self, kernel: int) -> int:
         row = self.record.kernels[kernel]
-        call = row.call_id
-        if call is not None and self._shared.get(call):
-            return self._shared[call]
-        return 0 if row.ast_id is None else self._all_below(row.ast_id, self._shared)
+        known = self._batch(row.batch)
+        if row.call_id is not None and known.get(row.call_id):
+            return known[row.call_id]
+        return 0 if row.ast_id is None else self._all_below(row.ast_id, known)
 
     def _all_below(self, root: int, known: dict[int, int]) -> int:
         """Origins of a node and of what it is made of, up to other kernels' results."""
@@ -145,14 +145,20 @@ class Lineage:
             stack.extend(below)
         return bits
 
-    def _descend_shared(self) -> None:
-        """Passes over the tensor graph and the schedule: one family of nodes."""
-        if self._shared_done:
-            return
-        self._shared_done = True
-        shared = [p for p in self.record.passes if p.kernel is None]
-        self._descend([p for p in shared if p.parent is None], self._shared, -1)
-        self._descend_nested(shared)
+    def _batch(self, batch: int) -> dict[int, int]:
+        """Origins of the nodes of one realize, from tensor graph to schedule.
+
+        Each has a table of its own: inputs are numbered anew, so that equal nodes of two batches
+        may mean different things.
+        """
+        known = self._of_batch.get(batch)
+        if known is None:
+            known = self._of_batch[batch] = {}
+            self._calls.clear()
+            passes = [p for p in self.record.passes if p.batch == batch and p.kernel is None]
+            self._descend([p for p in passes if p.parent is None], known, -1)
+            self._descend_nested(passes, known)
+        return known
 
     def _descend_kernel(self, kernel: int) -> None:
         """Passes of one kernel: its nodes have only origins that the kernel has.
@@ -160,15 +166,16 @@ class Lineage:
         Kernels of equal form share their nodes, also with what other lines made.
         """
         bits = self.of_kernel(kernel)
+        known = self._batch(self.record.kernels[kernel].batch)
         passes = [p for p in self.record.passes if p.kernel == kernel]
-        self._descend([p for p in passes if p.parent is None], dict(self._shared), bits)
-        self._descend_nested(passes)
+        self._descend([p for p in passes if p.parent is None], dict(known), bits)
+        self._descend_nested(passes, known)
 
-    def _descend_nested(self, passes: list[PassRecord]) -> None:
+    def _descend_nested(self, passes: list[PassRecord], known: dict[int, int]) -> None:
         for inner in passes:
             if inner.parent is not None and inner.id not in self._of_pass:
-                known = dict(self._of_pass.get(inner.parent, self._shared))
-                self._descend([inner], known, -1)
+                outer = self._of_pass.get(inner.parent, known)
+                self._descend([inner], dict(outer), -1)
 
     def _descend(self, passes: list[PassRecord], known: dict[int, int], within: int) -> None:
         """Follow nodes through passes in order; `known` grows by what they made."""
@@ -193,6 +200,8 @@ class Lineage:
         met: dict[int, int] = {}
         for node in nodes.walk(root):
             bits = known.get(node)
+            if bits is None:
+                bits = self._noted.get(node)
             if bits is None:
                 bits = 0
                 if nodes.head(node).op is Ops.CALL:
@@ -229,9 +238,9 @@ class Lineage:
         every = moved = 0
         for node in gone:
             op, bits = nodes.head(node).op, met.get(node, 0)
-            every |= bits
+            every |= bits if not self._is_stored(node) else 0
             by_op[op] = by_op.get(op, 0) | bits
-            moved |= bits if op in GroupOp.Movement else 0
+            moved |= bits if op in GroupOp.Movement and not self._is_stored(node) else 0
         for node in made:
             op, src = nodes.head(node).op, nodes.src(node)
             bits = by_op.get(op, 0)
@@ -245,6 +254,13 @@ class Lineage:
             if carried is not None and carried < len(src):
                 bits = met.get(src[carried], 0)
             met[node] = bits or every
+
+    def _is_stored(self, node: int) -> bool:
+        """Whether a node only gives storage its shape: that line made the value, and is past."""
+        nodes = self.record.nodes
+        if nodes.head(node).op is not Ops.RESHAPE:
+            return False
+        return nodes.head(nodes.src(node)[0]).op in _LEAVES
 
     def _made(self, new: int, met: dict[int, int]) -> tuple[list[int], set[int]]:
         """Nodes under a result that were not met before, sources first; and those they rest on."""

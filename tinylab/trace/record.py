@@ -54,7 +54,8 @@ class Match(NamedTuple):
 class PassRecord:
     """One run of a rule table (or of a function) over a graph.
 
-    `stage` is "tensor graph", "schedule" or "kernel"; `error` what ended the pass early.
+    `stage` is "tensor graph", "schedule" or "kernel"; `batch` the number of the realize it is part
+    of, 0 for none; `error` what ended the pass early.
     """
 
     id: int
@@ -63,6 +64,7 @@ class PassRecord:
     bottom_up: bool
     root_before: int
     stage: str
+    batch: int = 0
     kernel: int | None = None
     parent: int | None = None
     root_after: int | None = None
@@ -107,6 +109,7 @@ class KernelRecord:
     id: int
     name: str
     data: dict[str, Any]
+    batch: int = 0
     start_ns: int = 0
     elapsed_ns: int = 0
     ast: UOp | None = None
@@ -150,6 +153,7 @@ class Record:
         self._open: dict[int, list[Matches]] = {}
         self._kernel_of: dict[int, KernelRecord] = {}
         self._failures: list[tuple[int, BaseException]] = []
+        self._batches: tuple[Event | None, int] = (None, 0)
         # Nodes that were made and not yet seen in a pass. Most never are: a loop makes its graph
         # anew each time, and a node must not live (with its memory) because someone looks on.
         self._noted: weakref.WeakKeyDictionary[UOp, list[Site]] = weakref.WeakKeyDictionary()
@@ -241,6 +245,7 @@ class Record:
                 bottom_up=bottom_up,
                 root_before=self.nodes.add(root),
                 stage=stage,
+                batch=self._batch(),
                 kernel=kernel,
                 parent=_id_of(stack[-1]) if stack else None,
                 walk=walk,
@@ -312,6 +317,15 @@ class Record:
                 return "schedule", None
         return "tensor graph", None
 
+    def _batch(self) -> int:
+        """The number of the realize that is going on; 0 outside of any."""
+        for event in events.open_spans():
+            if event.kind == "realize":
+                if event is not self._batches[0]:
+                    self._batches = (event, self._batches[1] + 1)
+                return self._batches[1]
+        return 0
+
     # *** the listener of events
 
     def opened(self, event: Event) -> None:
@@ -333,7 +347,7 @@ class Record:
 
     def _open_kernel(self, event: Event) -> KernelRecord:
         with self._lock:
-            kernel = KernelRecord(len(self.kernels), event.name, event.data)
+            kernel = KernelRecord(len(self.kernels), event.name, event.data, self._batch())
             self.kernels.append(kernel)
             self._kernel_of[id(event)] = kernel
             event.data["kernel"] = kernel.id

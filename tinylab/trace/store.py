@@ -49,8 +49,9 @@ CREATE TABLE heads (first INTEGER PRIMARY KEY, data BLOB);
 CREATE TABLE nodes (first INTEGER PRIMARY KEY, data BLOB);
 CREATE TABLE rules (id INTEGER PRIMARY KEY, data TEXT);
 CREATE TABLE passes (id INTEGER PRIMARY KEY, name INTEGER, file INTEGER, line INTEGER,
-  flags INTEGER, stage INTEGER, kernel INTEGER, parent INTEGER, before INTEGER, after INTEGER,
-  size INTEGER, start_ns INTEGER, elapsed_ns INTEGER, count INTEGER, error TEXT, block BLOB);
+  flags INTEGER, stage INTEGER, batch INTEGER, kernel INTEGER, parent INTEGER, before INTEGER,
+  after INTEGER, size INTEGER, start_ns INTEGER, elapsed_ns INTEGER, count INTEGER, error TEXT,
+  block BLOB);
 CREATE TABLE kernels (id INTEGER PRIMARY KEY, data TEXT, runs BLOB, page BLOB);
 CREATE TABLE notes (sites BLOB, nodes BLOB);
 CREATE TABLE events (first INTEGER PRIMARY KEY, data BLOB);
@@ -87,7 +88,7 @@ class _Writer:
 
     def write(self, pages: Mapping[int, Page]) -> None:
         record, db = self.record, self.db
-        db.executemany("INSERT INTO passes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", self.passes())
+        db.executemany(f"INSERT INTO passes VALUES ({','.join('?' * 17)})", self.passes())
         db.executemany("INSERT INTO texts VALUES (?,?)", [(i, t) for t, i in self.texts.items()])
         db.executemany("INSERT INTO meta VALUES (?,?)", self.meta())
         db.executemany("INSERT INTO heads VALUES (?,?)", self.heads())
@@ -128,7 +129,7 @@ class _Writer:
         for p in self.record.passes:
             flags = p.bottom_up | p.walk << 1 | p.enter_calls << 2
             yield (p.id, self.text(p.name), self.text(p.place[0]), p.place[1], flags,
-                   self.text(p.stage), p.kernel, p.parent, p.root_before, p.root_after,
+                   self.text(p.stage), p.batch, p.kernel, p.parent, p.root_before, p.root_after,
                    size(p.root_before), p.start_ns, p.elapsed_ns, p.count, p.error,
                    p.block)  # fmt: skip
 
@@ -165,6 +166,7 @@ class _Writer:
                 "reason": k.reason,
                 "device": k.device,
                 "cached": k.cached,
+                "batch": k.batch,
                 "error": k.error,
                 "start_ns": k.start_ns,
                 "elapsed_ns": k.elapsed_ns,
@@ -302,8 +304,8 @@ class StoredRecord(Record):
 
 
 _PASS_COLUMNS = (
-    "SELECT id, name, file, line, flags, stage, kernel, parent, before, after, size, start_ns,"
-    " elapsed_ns, count, error FROM passes ORDER BY id"
+    "SELECT id, name, file, line, flags, stage, batch, kernel, parent, before, after, size,"
+    " start_ns, elapsed_ns, count, error FROM passes ORDER BY id"
 )
 _KERNEL_COLUMNS = "SELECT id, data, runs, page FROM kernels ORDER BY id"
 _RULE_COLUMNS = "SELECT data FROM rules ORDER BY id"
@@ -319,8 +321,8 @@ class _StoredPass(PassRecord):
 
     @classmethod
     def read(cls, owner: StoredRecord, row: tuple[Any, ...], texts: dict[int, str]) -> _StoredPass:
-        number, name, file, line, flags, stage, kernel, parent, before, after = row[:10]
-        size, start, elapsed, count, error = row[10:]
+        number, name, file, line, flags, stage, batch, kernel, parent = row[:9]
+        before, after, size, start, elapsed, count, error = row[9:]
         found = cls(
             id=number,
             name=texts[name],
@@ -331,6 +333,7 @@ class _StoredPass(PassRecord):
             root_before=before,
             root_after=after,
             stage=texts[stage],
+            batch=batch,
             kernel=kernel,
             parent=parent,
             start_ns=start,
@@ -405,6 +408,7 @@ def _read_kernel(row: tuple[Any, ...]) -> KernelRecord:
     number, data, runs, page = row
     facts = json.loads(data)
     found = KernelRecord(number, facts["name"], {"reason": facts["reason"], "outs": facts["outs"]})
+    found.batch = facts["batch"]
     found.device, found.cached, found.error = facts["device"], facts["cached"], facts["error"]
     found.start_ns, found.elapsed_ns = facts["start_ns"], facts["elapsed_ns"]
     found.ast_id, found.call_id = facts["ast"], facts["call"]

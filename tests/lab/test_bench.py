@@ -1,0 +1,209 @@
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+from tinylab.dtype import dtypes
+from tinylab.errors import LabError
+from tinylab.lab import bench, compare
+from tinylab.lab.cells import run_cell
+from tinylab.lab.desk import Desk
+from tinylab.lab.worker import Outcome, Worker
+from tinylab.trace.record import record
+
+CELL = """\
+from tinygrad import Tensor
+a = Tensor.rand(32, 64).realize()
+b = Tensor.rand(64, 32).realize()
+c = (a @ b).relu()
+c.realize()
+"""
+
+
+@pytest.fixture
+def desk():
+    run = run_cell(CELL, {}, device="CPU")
+    assert run.error is None, run.error
+    desk = Desk(run.record)
+    desk.kept = run.record  # the tensors may go, the record stays
+    return desk
+
+
+@pytest.fixture
+def matmul(desk):
+    return next(k["id"] for k in desk.overview()["kernels"] if "matmul" in k["method"])
+
+
+def opts(*rows):
+    return [{"op": op, "axis": axis, "arg": arg} for op, axis, arg in rows]
+
+
+def test_edited_opts_are_run_checked_and_timed(desk, matmul):
+    heard = []
+    args = {"kernel": matmul, "opts": opts(("UPCAST", 1, 8), ("UNROLL", 0, 4))}
+    row = desk.answer("run", args, heard.append)["row"]
+    assert row["status"] == "ok", row["message"]
+    assert row["opts"] == args["opts"]
+    assert 0 < row["p10_us"] <= row["median_us"] <= row["p90_us"]
+    assert row["runs"] > 1
+    assert row["ratio"] > 0
+    assert row["gflops"] > 0
+    assert row["max_error"] < 1e-3
+    assert row["source"]
+    assert row["assembly"]
+    assert {e["event"] for e in heard} == {"progress"}
+    assert heard[0] == {"event": "progress", "kernel": matmul, "message": "compiling"}
+    unedited, tried = desk.answer("kernel", {"kernel": matmul})["history"]
+    assert (unedited["id"], unedited["ratio"], tried["id"]) == (0, 1.0, 1)
+    assert unedited["opts"] == desk.answer("kernel", {"kernel": matmul})["opts"]
+
+
+def test_a_refused_opt_says_why_and_leaves_the_kernel(desk, matmul):
+    before = desk.answer("kernel", {"kernel": matmul})
+    row = desk.answer("run", {"kernel": matmul, "opts": opts(("UPCAST", 0, 7))})["row"]
+    assert row["status"] == "refused"
+    assert "UPCAST(0, 7)" in row["message"]
+    assert "32" in row["message"]
+    after = desk.answer("kernel", {"kernel": matmul})
+    assert (after["source"], after["opts"]) == (before["source"], before["opts"])
+    assert [r["status"] for r in after["history"]] == ["ok", "refused"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        [],
+        [("UPCAST", 0, 4), ("UPCAST", 1, 4)],
+        [("UNROLL", 0, 16)],
+        [("THREAD", 0, 2)],
+        [("PADTO", 0, 5), ("UPCAST", 0, 5)],
+        [("UPCAST", 0, 2), ("UPCAST", 0, 2), ("UNROLL", 0, 2)],
+    ],
+)
+def test_legal_opts_give_the_same_result(desk, matmul, edit):
+    row = desk.answer("run", {"kernel": matmul, "opts": opts(*edit)})["row"]
+    assert row["status"] == "ok", row["message"]
+
+
+def test_a_crash_or_an_endless_loop_is_a_message(desk, matmul, monkeypatch):
+    for status in ("crashed", "timeout"):
+        answers = iter([Outcome("ok", outputs={0: b""}), Outcome(status, "it stored past its end")])
+        monkeypatch.setattr(Worker, "run", lambda *args, answers=answers: next(answers))
+        row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
+        assert (row["status"], row["message"]) == (status, "it stored past its end")
+
+
+def test_a_wrong_result_is_told_with_its_place(desk, matmul, monkeypatch):
+    right = np.ones(32 * 32, np.float32)
+    wrong = right.copy()
+    wrong[7] = 3
+    answers = iter([Outcome("ok", outputs={0: d.tobytes()}) for d in (right, wrong)])
+    monkeypatch.setattr(Worker, "run", lambda *args: next(answers))
+    row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
+    assert row["status"] == "wrong"
+    assert "1 of 1024 elements of buffer 0 differ: element 7 is 3.0, not 1.0" in row["message"]
+    assert row["max_error"] == 2.0
+
+
+def test_a_run_can_be_stopped(desk, matmul, monkeypatch):
+    begun = threading.Event()
+    original = Worker.run
+
+    def slow(self, job, limit_s=5.0, budget_s=0.1, accept=None):
+        begun.set()
+        return original(self, job, limit_s, 30.0 if budget_s else 0, accept)
+
+    monkeypatch.setattr(Worker, "run", slow)
+    monkeypatch.setattr(bench, "LIMIT_S", 60.0)
+    rows = []
+    thread = threading.Thread(
+        target=lambda: rows.append(desk.answer("run", {"kernel": matmul, "opts": []})["row"])
+    )
+    thread.start()
+    begun.wait(20)
+    while thread.is_alive():
+        assert desk.answer("stop", {"kernel": matmul})["stopped"] in (True, False)
+        thread.join(0.2)
+    assert rows[0]["status"] in ("stopped", "ok")
+    assert desk.answer("stop", {"kernel": matmul}) == {"stopped": False}
+
+
+def test_a_viewer_that_compiles_is_not_recorded(desk, matmul):
+    with record() as rec:
+        desk.answer("run", {"kernel": matmul, "opts": []})
+    assert rec.passes == []
+    assert rec.kernels == []
+
+
+def test_kernels_of_other_devices_are_compiled_and_not_run():
+    source = "from tinygrad import Tensor\nTensor.empty(64).exp2().realize()"
+    desk = Desk(run_cell(source, {}, device="NULL").record)
+    row = desk.answer("run", {"kernel": 0, "opts": opts(("UPCAST", 0, 4))})["row"]
+    assert row["status"] == "ok"
+    assert "NULL programs cannot be run apart" in row["message"]
+    assert row["median_us"] is None
+    assert row["source"]
+
+
+def test_a_kernel_from_a_file_cannot_be_tuned(tmp_path):
+    from tinylab.lab.report import save
+    from tinylab.trace import store
+
+    record_ = run_cell("from tinygrad import Tensor\nTensor.empty(64).exp2().realize()", {},
+                       device="NULL").record  # fmt: skip
+    save(record_, tmp_path / "r.tlab")
+    desk = Desk(store.load(tmp_path / "r.tlab"))
+    assert desk.answer("kernel", {"kernel": 0})["source"]
+    with pytest.raises(LabError, match="was not lowered here") as caught:
+        desk.answer("actions", {"kernel": 0, "opts": []})
+    assert caught.value.help == "run the cell again to change its opts"
+    row = desk.answer("run", {"kernel": 0, "opts": []})["row"]
+    assert row["status"] == "refused"
+
+
+def test_inputs_are_what_the_cell_left():
+    names = {}
+    cell = CELL.replace("Tensor.rand(32, 64)", "Tensor([[3.0] * 64] * 32)")
+    kernel = run_cell(cell, names, device="CPU").record.kernels[-1]
+    assert np.all(np.frombuffer(compare.inputs_for(kernel)[1], np.float32) == 3.0)
+    names.clear()  # the tensors go, and their memory with them
+    gc.collect()
+    random = compare.inputs_for(kernel)
+    assert not np.all(np.frombuffer(random[1], np.float32) == 3.0)
+    assert random == compare.inputs_for(kernel)
+
+
+@pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16", "int32", "uint8",
+                                  "int64", "bool"])  # fmt: skip
+def test_random_inputs_are_finite_and_seeded(name):
+    dtype = getattr(dtypes, name)
+    data = compare.random_bytes(dtype, 64 * dtype.itemsize, 3)
+    assert len(data) == 64 * dtype.itemsize
+    assert data == compare.random_bytes(dtype, 64 * dtype.itemsize, 3)
+    assert data != compare.random_bytes(dtype, 64 * dtype.itemsize, 4)
+    assert np.all(np.isfinite(compare.as_numbers(data, dtype).astype(float)))
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "length", "within"),
+    [
+        ("float32", [1.0, 2.0], [1.0, 2.0], 1, True),
+        ("float32", [1.0, 2.0], [1.0, 2.0 + 2**-22], 1, True),
+        ("float32", [1.0, 2.0], [1.0, 2.01], 1, False),
+        ("float32", [1.0, 100.0], [1.0001, 100.0], 1, False),
+        ("float32", [1.0, 100.0], [1.0001, 100.0], 1024, True),
+        ("float32", [np.nan, np.inf], [np.nan, np.inf], 1, True),
+        ("float32", [np.nan, 1.0], [0.0, 1.0], 1, False),
+        ("float32", [np.inf, 1.0], [-np.inf, 1.0], 1, False),
+        ("float16", [1.0, 2.0], [1.001, 2.0], 1, True),
+        ("int32", [1, 2], [1, 2], 1, True),
+        ("int32", [1, 2], [1, 3], 10**6, False),
+        ("bool", [1, 0], [1, 1], 1, False),
+    ],
+)
+def test_results_agree_up_to_rounding(name, a, b, length, within):
+    kinds = {"float32": "f4", "float16": "f2", "int32": "i4", "bool": "u1"}
+    one, two = (np.array(x, kinds[name]).tobytes() for x in (a, b))
+    found = compare._differ(0, getattr(dtypes, name), one, two, length)
+    assert found.within is within

@@ -1,0 +1,166 @@
+import pytest
+
+from tinylab.errors import LabError
+from tinylab.lab.cells import run_cell
+from tinylab.lab.desk import Desk
+from tinylab.lab.kernels import opts_from_json, tie_assembly
+
+CELL = """\
+from tinygrad import Tensor
+a = Tensor.rand(32, 64).realize()
+b = Tensor.rand(64, 16).realize()
+c = (a @ b).relu()
+c.realize()
+"""
+
+
+@pytest.fixture(scope="module")
+def desk():
+    run = run_cell(CELL, {}, device="CPU")
+    assert run.error is None, run.error
+    return Desk(run.record)
+
+
+@pytest.fixture(scope="module")
+def matmul(desk):
+    rows = desk.overview()["kernels"]
+    return next(row["id"] for row in rows if "matmul" in row["method"])
+
+
+def test_a_row_says_what_the_kernel_is(desk, matmul):
+    row = desk.overview()["kernels"][matmul]
+    assert row["name"].startswith("r_")
+    assert "\x1b" not in row["name"] + row["display"]
+    assert row["reason"]
+    assert row["device"] == "CPU"
+    assert row["lines"] == [4]
+    assert row["method"] == ["matmul", "relu"]
+    assert row["runs"] == 1
+    assert row["ops"] >= 2 * 32 * 64 * 16
+    assert row["mem_bytes"] == 4 * (32 * 64 + 64 * 16 + 32 * 16)
+    assert row["gflops"] == pytest.approx(row["ops"] / (row["elapsed_us"] * 1000))
+    assert row["gbs"] == pytest.approx(row["mem_bytes"] / (row["elapsed_us"] * 1000))
+
+
+def test_source_lines_know_their_node_and_cell_line(desk, matmul):
+    page = desk.answer("kernel", {"kernel": matmul})
+    assert page["language"] == "llvm"
+    tied = [line for line in page["source"] if line["node"] is not None]
+    assert len(tied) > len(page["source"]) / 4
+    fma = [line for line in tied if "fma" in line["text"]]
+    assert fma
+    assert all(line["lines"] == [4] for line in fma)
+    last = [p for p in desk.record.passes if p.kernel == matmul][-1]
+    known = set(desk.record.nodes.walk(last.root_after))
+    assert {line["node"] for line in tied} <= known
+
+
+def test_assembly_lines_know_their_source_line(desk, matmul):
+    page = desk.answer("kernel", {"kernel": matmul})
+    fma = [line for line in page["assembly"] if "fma" in line["text"]]
+    assert fma
+    for line in fma:
+        assert page["source"][line["source_line"]]["lines"] == [4]
+    assert not any(line["text"].lstrip().startswith((".loc", ".cfi")) for line in page["assembly"])
+
+
+def test_assembly_is_tied_by_debug_locations():
+    source = [{"uop": None}, {"uop": 3}, {"uop": 3}, {"uop": 4}]
+    text = (
+        "f:\n\t.loc 1 4 1\n\tmov a, b\n\t.loc\t1 0 1\n\tnop\n.LBB0_1:\n"
+        "\t.loc 1 5 0\n\tret\n.Ltmp0:\n\t.cfi_x\n"
+    )
+    found = [(line["text"].strip(), line["source_line"]) for line in tie_assembly(text, source)]
+    assert found == [("f:", None), ("mov a, b", 1), ("nop", None), (".LBB0_1:", None), ("ret", 3)]
+
+
+def test_the_page_holds_opts_axes_and_buffers(desk, matmul):
+    page = desk.answer("kernel", {"kernel": matmul})
+    assert [f"{o['op']}({o['axis']}, {o['arg']})" for o in page["opts"]] == (
+        desk.overview()["kernels"][matmul]["opts"]
+    )
+    assert {"UPCAST", "UNROLL", "THREAD", "PADTO", "SWAP"} <= set(page["allowed"]["ops"])
+    assert not {"LOCAL", "GROUP", "TC"} & set(page["allowed"]["ops"])
+    assert all(set(axis) == {"name", "letter", "size", "kind"} for axis in page["axes"])
+    assert [b["size"] for b in page["buffers"]] == [32 * 16, 32 * 64, 64 * 16]
+    assert {b["dtype"] for b in page["buffers"]} == {"float32"}
+
+
+def test_axes_follow_the_opts(desk, matmul):
+    plain = desk.answer("actions", {"kernel": matmul, "opts": []})
+    assert [(a["size"], a["kind"]) for a in plain["axes"]] == [
+        ("32", "WEAK"), ("16", "WEAK"), ("64", "REDUCE")]  # fmt: skip
+    opts = [{"op": "UPCAST", "axis": 0, "arg": 4}, {"op": "unroll", "axis": 0, "arg": "8"}]
+    tuned = desk.answer("actions", {"kernel": matmul, "opts": opts})
+    assert tuned["problems"] is None
+    assert {(a["size"], a["kind"]) for a in tuned["axes"]} >= {("4", "UPCAST"), ("8", "UNROLL")}
+
+
+def test_an_opt_that_does_not_fit_is_told_with_its_place(desk, matmul):
+    opts = [{"op": "UPCAST", "axis": 1, "arg": 4}, {"op": "UPCAST", "axis": 0, "arg": 5}]
+    found = desk.answer("actions", {"kernel": matmul, "opts": opts})
+    assert found["problems"]["index"] == 1
+    assert "UPCAST(0, 5)" in found["problems"]["message"]
+    assert "32" in found["problems"]["message"]
+    assert ("4", "UPCAST") in {(a["size"], a["kind"]) for a in found["axes"]}
+
+
+@pytest.mark.parametrize(
+    ("opt", "message"),
+    [
+        ({"op": "UPCASTT", "axis": 0, "arg": 4}, "no opt is called UPCASTT"),
+        ({"op": "", "axis": 0, "arg": 4}, "no opt is called"),
+        ({"op": "UPCAST", "axis": "x", "arg": 4}, "axis of UPCAST"),
+        ({"op": "UPCAST", "axis": 0, "arg": "many"}, "amount of UPCAST"),
+    ],
+)
+def test_opts_that_are_none_are_named(opt, message):
+    with pytest.raises(LabError, match=message):
+        opts_from_json([opt])
+
+
+def test_an_unknown_kernel_is_named(desk):
+    with pytest.raises(LabError, match="there is no kernel 99: the record has"):
+        desk.answer("kernel", {"kernel": 99})
+
+
+def test_edges_lead_from_writers_to_readers(desk):
+    source = (
+        "from tinygrad import Tensor\n"
+        "x = Tensor.empty(8, 8)\n"
+        "y = x.exp2().contiguous()\n"
+        "z = (y.sum(0).contiguous() + y.sum(1).contiguous()).contiguous()\n"
+        "z.realize()\n"
+    )
+    run = run_cell(source, {}, device="NULL")
+    found = Desk(run.record).kernels.edges()
+    assert found
+    assert all(a < b for a, b in found)
+    readers = {b for _, b in found}
+    assert len(run.record.kernels) - 1 in readers
+
+
+def test_a_line_and_a_node_lead_to_kernels_and_back(desk, matmul):
+    marks = desk.answer("lines", {"lines": [4]})
+    assert marks["kernels"] == [matmul]
+    pass_id, nodes = next(iter(marks["nodes"].items()))
+    about = desk.answer("node", {"pass": pass_id, "node": nodes[0]})
+    assert about["lines"] == [4]
+    assert about["kernels"] == [matmul]
+    assert about["methods"][0] in ("matmul", "relu")
+    assert about["calls"][0][0][1] == 4
+
+
+def test_repeated_kernels_are_shown_with_the_source_of_the_first():
+    source = (
+        "from tinygrad import Tensor\n"
+        "a, b = Tensor.empty(8), Tensor.empty(8)\n"
+        "Tensor.realize(a.exp2(), b.exp2())\n"
+    )
+    desk = Desk(run_cell(source, {}, device="NULL").record)
+    pages = [desk.answer("kernel", {"kernel": k}) for k in (0, 1)]
+    assert [row["cached"] for row in desk.overview()["kernels"]] == [False, True]
+    assert [line["text"] for line in pages[0]["source"]] == [
+        line["text"] for line in pages[1]["source"]
+    ]
+    assert any(line["lines"] for line in pages[1]["source"])
