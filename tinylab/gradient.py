@@ -15,6 +15,7 @@ from tinylab.errors import GradientError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.args import is_unit
 from tinylab.uop.infer import node_to_shape
+from tinylab.uop.intern import callables
 from tinylab.uop.ops import UOp
 
 Grads: TypeAlias = "Sequence[UOp | None]"
@@ -351,7 +352,33 @@ def _reaches(root: UOp, targets: set[UOp]) -> tuple[list[UOp], set[UOp]]:
 
 
 def _gate(x: UOp) -> bool:
-    return x.op is not Ops.DETACH and (x.dtype.kind == "float" or x.op in (Ops.STORE, Ops.CAST))
+    through = x.op in (Ops.STORE, Ops.CAST, Ops.CALL)
+    return x.op is not Ops.DETACH and (x.dtype.kind == "float" or through)
+
+
+def _call_with_gradient(x: UOp) -> UOp | None:
+    """The CALL whose result this is, if somebody wrote a gradient for it."""
+    if x.op is not Ops.AFTER:
+        return None
+    calls = [e for e in x.src[1:] if e.op is Ops.CALL and e.arg.grad_key is not None]
+    return calls[0] if calls else None
+
+
+def _call_pairs(call: UOp, incoming: dict[UOp, UOp]) -> list[tuple[UOp, UOp | None]]:
+    """Each argument of a CALL with what its own gradient function says.
+
+    incoming: gradients of the results, by argument. One is passed as grad_fxn(grad, call), several
+    in the order of the arguments as grad_fxn(*grads, call=call).
+    """
+    function = callables[call.arg.grad_key]
+    grads = [incoming[a] for a in call.src[1:] if a in incoming]
+    found = function(grads[0], call) if len(grads) == 1 else function(*grads, call=call)
+    if len(found) != len(call.src) - 1:
+        raise GradientError(
+            f"the gradient function gave {len(found)} gradients for {len(call.src) - 1} arguments",
+            help="return one for each argument, outputs too; None where there is none",
+        )
+    return list(zip(call.src[1:], found, strict=True))
 
 
 def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[UOp, UOp]:
@@ -364,11 +391,17 @@ def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[
     wanted = set(targets)
     order, above = _reaches(root, wanted)
     grads: dict[UOp, UOp] = {root: root_grad}
+    incoming: dict[UOp, dict[UOp, UOp]] = {}  # of the results of calls, by argument
     for x in reversed(order):
         g = grads.get(x)
-        if g is None or x not in above or not _flows(x):
+        if x not in above or (g is None or not _flows(x)) and x not in incoming:
             continue
-        for source, grad in _pairs(x, g):
+        call = _call_with_gradient(x)
+        if call is not None and g is not None:
+            incoming.setdefault(call, {})[x.src[0]] = g
+            continue
+        pairs = _call_pairs(x, incoming[x]) if x in incoming else _pairs(x, g)  # type: ignore[arg-type]
+        for source, grad in pairs:
             if grad is None or source not in above or not _flows(source):
                 continue
             grad = _unbroadcast(grad.cast(source.dtype), source)

@@ -6,6 +6,7 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from tinylab.device import Device
 from tinylab.engine.buffers import memory_of
@@ -13,6 +14,7 @@ from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.helpers.context import DEBUG, NO_MEMORY_PLANNER, NOOPT, SCACHE, SPEC
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import Callified, callify, create_schedule
+from tinylab.schedule.effects import is_write
 from tinylab.schedule.keep_old_values import reads_of_states
 from tinylab.trace import events
 from tinylab.trace.record import wants
@@ -45,6 +47,7 @@ def to_store(x: UOp) -> UOp | None:
 
 
 def _writes_below(root: UOp) -> list[UOp]:
+    """The states of buffers after effects, which a run of the graph passes through."""
     return [
         x
         for x in root.toposort(enter_calls=False)
@@ -54,11 +57,22 @@ def _writes_below(root: UOp) -> list[UOp]:
     ]
 
 
-def _pending_readers(writes: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> list[UOp]:
-    """Values that somebody still holds and that read what a write is about to replace."""
+class _Held(NamedTuple):
+    """What the run concerns among the values that somebody holds."""
+
+    # Values that read what a write is about to replace.
+    readers: list[UOp]
+    # Other results of kernels that will run.
+    results: list[UOp]
+
+
+def _held(states: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> _Held:
     held = [u for u in dict.fromkeys(live) if u not in done]
-    reads = reads_of_states(UOp.sink(*held).toposort(enter_calls=False), writes)
-    return [u for u in held if reads.old[u]]
+    order = UOp.sink(*held).toposort(enter_calls=False)
+    reads = reads_of_states(order, [w for w in states if is_write(w)])
+    calls = {e for w in states for e in w.src[1:] if e.op is Ops.CALL}
+    results = [x for x in order if x.op is Ops.AFTER and not calls.isdisjoint(x.src[1:])]
+    return _Held([u for u in held if reads.old[u]], [x for x in results if x not in states])
 
 
 def realize_uops(
@@ -78,9 +92,10 @@ def realize_uops(
     writes = _writes_below(UOp.sink(*targets))
     roots = [t if t.op is Ops.AFTER else t.contiguous() for t in targets]
     if writes and live is not None:
-        pending = _pending_readers(writes, live(), {*targets, *uops})
-        targets += pending
-        roots += [make(Ops.CONTIGUOUS, t.dtype, (t,), _PENDING) for t in pending]
+        held = _held(writes, live(), {*targets, *uops})
+        targets += held.readers
+        roots += [make(Ops.CONTIGUOUS, t.dtype, (t,), _PENDING) for t in held.readers]
+        writes += held.results
     # States of buffers that the run passes through are over afterwards, asked for or not.
     more = [w for w in writes if w not in targets]
     targets, roots = targets + more, roots + more

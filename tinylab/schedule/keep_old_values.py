@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.schedule.effects import is_write, written_slots
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, rebuild
 
@@ -24,7 +25,7 @@ def storage_of(view: UOp) -> UOp:
 
 
 def _writes(order: list[UOp]) -> list[UOp]:
-    return [x for x in order if x.op is Ops.AFTER and any(s.op is Ops.STORE for s in x.src[1:])]
+    return [x for x in order if is_write(x)]
 
 
 class StateReads(NamedTuple):
@@ -106,6 +107,15 @@ def _undecided(masks: list[tuple[int, int]], clash: int) -> list[int]:
     return copied
 
 
+def _arguments(call: UOp, new: dict[UOp, UOp]) -> tuple[UOp, ...]:
+    """A call's sources with the new ones for what it only reads; a body stays what it is."""
+    slots = written_slots(call.src[0])
+    return (
+        call.src[0],
+        *(a if n in slots else new[a] for n, a in enumerate(call.src[1:])),
+    )
+
+
 def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
     """The graph with the old content of a buffer copied where it is needed after a write."""
     order = list(sink.toposort(enter_calls=False))
@@ -117,6 +127,9 @@ def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
     for x in order:
         # The target of a write stays the buffer itself; everything else reads the copy.
         keep = 1 if x.op is Ops.STORE or x in writes else 0
+        if x.op is Ops.CALL:
+            new[x] = rebuild(x, _arguments(x, new))
+            continue
         src = x.src[:keep] + tuple(new[s] for s in x.src[keep:])
         same = rebuild(x, src) if src != x.src else x
         new[x] = same if x not in clashing else make(Ops.CONTIGUOUS, x.dtype, (same,), _REASON)

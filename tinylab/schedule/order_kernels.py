@@ -12,6 +12,7 @@ from typing import Any
 from tinylab.dtype import dtypes
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.schedule.effects import overwrites
 from tinylab.schedule.split_kernels import plain
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
@@ -52,7 +53,7 @@ def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
             continue
         replaced = _state(state.src[0])
         for write in state.src[1:]:
-            if write.op is not Ops.CALL:
+            if write.op is not Ops.CALL or not overwrites(write, state.src[0]):
                 continue
             first[write].update(dict.fromkeys(replaced[1]))
             for reader in readers.get(replaced, ()):

@@ -93,6 +93,10 @@ class RealizePoints:
                 self.reasons[x] = f"arrives on {x.arg}"
                 if not x.src[0].has_buffer_identity(after_ok=True):
                     self.reasons.setdefault(x.src[0], f"is copied to {x.arg}")
+            elif x.op is Ops.CALL:
+                for a in x.src[1:]:
+                    if not a.has_buffer_identity(after_ok=True):
+                        self.reasons.setdefault(a, "an argument of a kernel written by hand")
 
     def _static(self, x: UOp) -> _Static:
         if _is_storage(x):

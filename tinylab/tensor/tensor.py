@@ -222,6 +222,20 @@ class Tensor(TensorRandom, metaclass=_TensorType):
 
     # *** writing
 
+    def custom_kernel(
+        self, *lst: Tensor, fxn: Callable[..., UOp], grad_fxn: Callable[..., Any] | None = None
+    ) -> list[Tensor]:
+        """All the tensors after a kernel written in uops; outputs come first by convention.
+
+        fxn gets a placeholder for each tensor and returns a SINK with a KernelInfo (or a PROGRAM).
+        grad_fxn(grad, call) returns a gradient or None for each tensor; without it none flows.
+
+        Raises: ContractError for a kernel that is none, or whose loops are left open.
+        """
+        tensors = (self, *lst)
+        found = UOp.custom_kernel(*(t.uop for t in tensors), fxn=fxn, grad_fxn=grad_fxn)
+        return [Tensor._from_uop(u) for u in found]
+
     def assign(self, x: Any) -> Tensor:
         """Write values in place; what was built from this tensor before keeps the old ones.
 

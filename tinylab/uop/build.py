@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tinylab.dtype import AddrSpace, DType, Invalid, dtypes, strong_dtype
 from tinylab.errors import BindError, ContractError, DTypeError, IndexingError
 from tinylab.opcodes import AxisType, GroupOp, Ops
-from tinylab.uop.args import CallInfo, ParamArg, RangeArg, ReduceArg, StageArg
+from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
 from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import callables, make
 from tinylab.uop.moves import MoveMethods, Sint, const, shape_to_shape_arg, sint_to_uop
@@ -470,6 +470,32 @@ class BuildMethods(MoveMethods):
             return make(Ops.CALL, dtypes.void, (self, *srcs), arg)
         body = self if self.op is Ops.TUPLE else BuildMethods.maketuple(self)
         return make(Ops.FUNCTION, dtypes.void, (body, *srcs), arg)
+
+    def custom_kernel(
+        *srcs: UOp, fxn: Callable[..., UOp], grad_fxn: Callable[..., Any] | None = None
+    ) -> list[UOp]:
+        """The sources after a kernel written in uops; the outputs come first by convention.
+
+        fxn gets a placeholder for each source (slot = position) and returns a SINK with a
+        KernelInfo, or a PROGRAM. grad_fxn(grad, call) gives a gradient or None for each source.
+
+        Raises: ContractError for another result, or for loops that are left open.
+        """
+        stored = [s if s.has_buffer_identity(after_ok=True) else s.contiguous() for s in srcs]
+        kernel = fxn(*(s.placeholder_like(n) for n, s in enumerate(stored)))
+        if kernel.op is not Ops.PROGRAM and not isinstance(kernel.arg, KernelInfo):
+            raise ContractError(
+                f"a custom kernel must return a SINK with a KernelInfo, or a PROGRAM, not "
+                f"{kernel.op} with {kernel.arg!r}",
+                help="end it with .sink(arg=KernelInfo(name=...))",
+            )
+        if kernel.ranges:
+            names = ", ".join(str(r.arg) for r in kernel.ranges)
+            raise ContractError(
+                f"ranges {names} are leaking out of the call", help="close them with .end(...)"
+            )
+        call = kernel.call(*stored, grad_fxn=grad_fxn)
+        return [s.after(call) for s in stored]
 
     def ins(self: UOp, arg: Any, **kwargs: Any) -> UOp:
         """A machine instruction on this node."""

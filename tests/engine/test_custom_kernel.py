@@ -1,0 +1,94 @@
+"""Kernels written in uops: several outputs, unused ones, registers, gradients, order with other writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tinylab import Tensor, UOp
+from tinylab.dtype import AddrSpace
+from tinylab.opcodes import AxisType
+from tinylab.uop.ops import KernelInfo
+
+A = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
+B = np.random.default_rng(1).standard_normal((6, 5)).astype(np.float32)
+
+
+def both(product: UOp, total: UOp, a: UOp, b: UOp) -> UOp:
+    i, j = UOp.range(6, 0), UOp.range(5, 1)
+    stores = product[i, j].store(a[i, j] * b[i, j]), total[i, j].store(a[i, j] + b[i, j])
+    return UOp.group(*stores).end(i, j).sink(arg=KernelInfo(name="both"))
+
+
+def twice(out: UOp, x: UOp) -> UOp:
+    i, j = UOp.range(6, 0), UOp.range(5, 1)
+    return out[i, j].store(x[i, j] * 2.0).end(i, j).sink(arg=KernelInfo(name="twice"))
+
+
+def test_two_outputs_of_lazy_inputs():
+    outs = Tensor.empty(6, 5).custom_kernel(Tensor.empty(6, 5), Tensor(A), Tensor(B) + 1, fxn=both)
+    np.testing.assert_allclose((outs[0] + 1).numpy(), A * (B + 1) + 1, rtol=1e-6)
+    np.testing.assert_allclose(outs[1].numpy(), A + B + 1, rtol=1e-6)
+
+
+def test_an_output_that_is_asked_for_later_was_computed_with_the_first():
+    x = Tensor(A).realize()
+    product, total, _, _ = Tensor.empty(6, 5).custom_kernel(
+        Tensor.empty(6, 5), x, Tensor(B), fxn=both
+    )
+    product.realize()
+    x.assign(x * 0).realize()
+    np.testing.assert_allclose(total.numpy(), A + B, rtol=1e-6)
+
+
+def test_an_accumulator_in_a_register():
+    def total(out: UOp, x: UOp) -> UOp:
+        r = UOp.range(30, 0, AxisType.REDUCE)
+        acc = UOp.placeholder((1,), out.dtype, addrspace=AddrSpace.REG)
+        acc = acc.after(acc[0].store(0.0))[0].set(acc.after(r)[0] + x.reshape(30)[r], end=r)
+        return out[0].store(acc[0]).sink(arg=KernelInfo(name="total", opts_to_apply=()))
+
+    (out, _) = Tensor.empty(1).custom_kernel(Tensor(A), fxn=total)
+    np.testing.assert_allclose(out.numpy(), [A.sum()], rtol=1e-5)
+
+
+def test_the_gradient_that_was_written_for_it():
+    x = Tensor(A).realize()
+    out = Tensor.empty(6, 5).custom_kernel(x, fxn=twice, grad_fxn=lambda g, call: (None, g * 2))[0]
+    (grad,) = (out * Tensor(B)).sum().gradient(x)
+    np.testing.assert_allclose(grad.numpy(), 2 * B, rtol=1e-6)
+
+
+def test_gradients_of_two_outputs_arrive_together():
+    x, y = Tensor(A).realize(), Tensor(B).realize()
+
+    def back(g_product: UOp, g_total: UOp, call: UOp):
+        a, b = call.src[3:]
+        return None, None, g_product * b + g_total, g_product * a + g_total
+
+    outs = Tensor.empty(6, 5).custom_kernel(Tensor.empty(6, 5), x, y, fxn=both, grad_fxn=back)
+    gx, gy = (outs[0].sum() + outs[1].sum() * 3).gradient(x, y)
+    np.testing.assert_allclose(gx.numpy(), B + 3, rtol=1e-6)
+    np.testing.assert_allclose(gy.numpy(), A + 3, rtol=1e-6)
+
+
+def test_a_read_built_before_the_kernel_sees_the_old_content():
+    out = Tensor(B).realize()
+    before = out * 10
+    after = out.custom_kernel(Tensor(A), fxn=twice)[0]
+    np.testing.assert_allclose(after.numpy(), A * 2, rtol=1e-6)
+    np.testing.assert_allclose(before.numpy(), B * 10, rtol=1e-6)
+
+
+def test_open_ranges_are_refused():
+    def leaks(out: UOp, x: UOp) -> UOp:
+        i = UOp.range(6, 0)
+        return out[i, 0].store(x[i, 0]).sink(arg=KernelInfo(name="leaks"))
+
+    with pytest.raises(AssertionError, match="leaking out of the call"):
+        Tensor.empty(6, 5).custom_kernel(Tensor(A), fxn=leaks)
+
+
+def test_a_sink_without_kernel_info_is_refused():
+    with pytest.raises(AssertionError, match="KernelInfo"):
+        Tensor.empty(6, 5).custom_kernel(Tensor(A), fxn=lambda out, x: out[0, 0].store(1.0).sink())

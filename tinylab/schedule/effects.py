@@ -1,0 +1,50 @@
+"""What a CALL does to its arguments: which of them it writes to, which it only reads."""
+
+from __future__ import annotations
+
+import functools
+
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.ops import UOp
+
+_THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST, Ops.INDEX, Ops.CAST}
+
+
+def buffer_below(x: UOp) -> UOp:
+    """The BUFFER or PARAM below views and states."""
+    while x.op in _THROUGH:
+        x = x.src[0]
+    return x
+
+
+@functools.lru_cache(maxsize=4096)
+def written_slots(body: UOp) -> frozenset[int]:
+    """The slots of a body that it stores to; of a copy the first one, of machine code what it says.
+
+    Where a body does not say what it writes, the first slot: outputs come first by convention.
+    """
+    if body.op is Ops.PROGRAM and body.arg is not None and body.arg.outs:
+        return frozenset(body.arg.outs)
+    sink = body.src[0] if body.op is Ops.PROGRAM else body
+    found = {
+        target.arg.slot
+        for u in sink.toposort()
+        if u.op is Ops.STORE and (target := buffer_below(u.src[0])).op is Ops.PARAM
+    }
+    return frozenset(found or {0})
+
+
+def overwrites(call: UOp, state: UOp) -> bool:
+    """Whether a CALL writes to the buffer that a view looks at."""
+    buffer = buffer_below(state)
+    places = [n for n, a in enumerate(call.src[1:]) if buffer_below(a) is buffer]
+    return any(n in written_slots(call.src[0]) for n in places)
+
+
+def is_write(x: UOp) -> bool:
+    """Whether a node is the state of a buffer after something was written to it."""
+    if x.op is not Ops.AFTER or x.is_bound_var:
+        return False
+    return any(
+        e.op is Ops.STORE or (e.op is Ops.CALL and overwrites(e, x.src[0])) for e in x.src[1:]
+    )
