@@ -11,10 +11,11 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from tinylab.dtype import AddrSpace, DType
+from tinylab.dtype import AddrSpace, DType, as_const
 from tinylab.errors import ContractError, ShapeError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.algebra import AlgebraMethods
+from tinylab.uop.args import RangeArg
 from tinylab.uop.bounds import bounds_of
 from tinylab.uop.build import BuildMethods
 from tinylab.uop.infer import Shape, infer_dtype, infer_shape
@@ -43,7 +44,14 @@ class _UOpType(type):
         metadata: tuple[Any, ...] | None = None,
         _buffer: Buffer | None = None,
     ) -> UOp:
-        node = make(op, infer_dtype(op, src, arg) if dtype is None else dtype, src, arg, tag)
+        if dtype is None:
+            dtype = infer_dtype(op, src, arg)
+        # Equal arguments of another class would make a second node.
+        if op is Ops.CONST:
+            arg = as_const(arg, dtype)
+        elif op is Ops.RANGE and arg.__class__ is tuple:
+            arg = RangeArg(arg)
+        node = make(op, dtype, src, arg, tag)
         if metadata is not None:
             node.metadata = metadata
         if _buffer is not None:

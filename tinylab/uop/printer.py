@@ -92,9 +92,16 @@ _TEXT: dict[Ops, Callable[[UOp, Texts], str]] = {
 }
 
 
+def _bare(u: UOp, text: Texts, *binding: Ops) -> str:
+    """The operand of a sum, without its parentheses where they say nothing: i*4+2."""
+    return text(u)[1:-1] if u.op in binding else text(u)
+
+
 def _render_one(u: UOp, text: Texts) -> str:
     if u.op in _TEXT:
         return _TEXT[u.op](u, text)
+    if u.op is Ops.ADD:
+        return f"({_bare(u.src[0], text, Ops.ADD, Ops.MUL)}+{_bare(u.src[1], text, Ops.MUL)})"
     if u.op in _INFIX and len(u.src) == 2:
         return f"({text(u.src[0])}{_INFIX[u.op]}{text(u.src[1])})"
     sources = ", ".join(map(text, u.src))
