@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tinylab.codegen.add_loads import pm_add_loads
 from tinylab.codegen.barriers import pm_barriers
 from tinylab.codegen.coalesce import pm_coalesce
-from tinylab.codegen.collapse_loads import pm_collapse_loads
+from tinylab.codegen.collapse_loads import may_collapse, pm_collapse_loads
 from tinylab.codegen.decompose_dtypes import decompose_dtypes, has_foreign_dtypes
 from tinylab.codegen.decompose_ops import for_target
 from tinylab.codegen.expand_lanes import has_lanes, lane_plan, pm_expand_lanes
@@ -44,7 +44,7 @@ from tinylab.uop.ops import (
     spec_program,
     type_verify,
 )
-from tinylab.uop.symbolic import sym
+from tinylab.uop.symbolic import sym, symbolic
 
 if TYPE_CHECKING:
     from tinylab.codegen.contract import Renderer
@@ -105,7 +105,7 @@ SIMPLIFY = (
          why="kernels written by hand index arrays with several axes; from here on memory is flat"),
     Pass("simplify", sym,
          why="indices in one form: the passes below look for r//4, r == i and strides"),
-    Pass("collapse_loads", pm_collapse_loads + sym,
+    Pass("collapse_loads", pm_collapse_loads + sym, when=may_collapse,
          why="a sum that picks one element is a load; an arange is its index"),
     Pass("split_ranges", run=split_ranges,
          why="r//4 and r%4 become two ranges, each with a stride of its own"),
@@ -121,7 +121,7 @@ OPTIMIZE = (
 LOWER = (
     Pass("axis_names", run=_named,
          why="a kernel that is not tuned has a name too"),
-    Pass("simplify_opts", sym,
+    Pass("simplify_opts", symbolic,
          why="opts left r*4 + u in each index; divisions by 4 fold while u is a range with bounds"),
     Pass("overlap_tiles", run=overlap_tiles, when=has_tiles,
          why="a last tile moved back needs no masks; conditions and strides are still plain sums"),
@@ -143,7 +143,7 @@ LOWER = (
          why="masked indices that are left become gates"),
     Pass("barriers", pm_barriers, when=lambda sink, ren: ren.has_local,
          why="local memory is read after everyone has written"),
-    Pass("simplify_addresses", sym,
+    Pass("simplify_addresses", symbolic,
          why="rows of a tile share their base; the last time that indices have no width"),
     Pass("index_dtype", run=index_dtype,
          why="bounds say which integers fit 32 bits; what follows needs concrete types"),

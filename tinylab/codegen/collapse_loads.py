@@ -207,6 +207,17 @@ def _clamp(x: UOp, size: int) -> UOp:
     return (low < size).where(low, UOp.const(size, dtypes.weakint))
 
 
+def may_collapse(sink: UOp, ctx: object = None) -> bool:
+    """Whether any reduce has the look of one that picks, counts or repeats."""
+    for u in sink.toposort():
+        if u.op is Ops.REDUCE and not u.arg[1]:
+            x = u.src[0]
+            selects = u.arg[0] is Ops.ADD and x.op in (Ops.WHERE, Ops.CAST)
+            if selects or any(r not in x.ranges for r in u.src[1:]):
+                return True
+    return False
+
+
 # fmt: off
 pm_collapse_loads = PatternMatcher([
     Rule("collapse_reduce", "sum(r == i ? a[r] : 0) -> a[i]; sum(r < i ? c : 0) -> c*clamp(i)",
