@@ -131,8 +131,9 @@ class PythonProgram(Program["PythonDevice"]):
 
 def _typed(buffer: memoryview, parameter: Instruction) -> memoryview:
     """Bytes as elements of a buffer's type."""
-    size = parameter.dtype.itemsize
-    return buffer[: len(buffer) // size * size].cast(storage_format(parameter.dtype))
+    size, letter = parameter.dtype.itemsize, storage_format(parameter.dtype)
+    elements: memoryview = buffer[: len(buffer) // size * size].cast(letter)  # type: ignore[call-overload]
+    return elements
 
 
 def _reaches_barrier(item: Generator[None, None, None]) -> bool:
