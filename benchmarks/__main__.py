@@ -1,4 +1,4 @@
-"""`python -m benchmarks [imports compile recording steps kernels overhead]`: all, or those named."""
+"""`python -m benchmarks [NAME ...]`: all benchmarks, or those that are named."""
 
 from __future__ import annotations
 

@@ -62,7 +62,9 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> 
     """Print rows as a Markdown table, columns aligned."""
     texts = [tuple(head), *(tuple(str(cell) for cell in row) for row in rows)]
     widths = [max(len(row[i]) for row in texts) for i in range(len(head))]
-    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |" for r in texts]
+    lines = [
+        "| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |" for r in texts
+    ]
     lines.insert(1, "|" + "|".join("-" * (w + 2) for w in widths) + "|")
     print(f"\n### {title}\n", *lines, sep="\n", flush=True)
 
@@ -141,10 +143,12 @@ class Worker:
 
         Raises: RuntimeError when the process has ended.
         """
-        assert self.process.stdin is not None and self.process.stdout is not None, "pipes"
-        self.process.stdin.write(json.dumps(question) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
+        to, back = self.process.stdin, self.process.stdout
+        assert to is not None, "a pipe"
+        assert back is not None, "a pipe"
+        to.write(json.dumps(question) + "\n")
+        to.flush()
+        line = back.readline()
         if not line:
             raise RuntimeError(f"the worker ended at {question}")
         return json.loads(line)

@@ -50,6 +50,7 @@ listeners: list[Listener] = []
 
 # A chain of rewrites of one node longer than this never ends.
 CHAIN_LIMIT = 2_000
+_CALLS = frozenset({Ops.CALL, Ops.FUNCTION})
 # Ops whose dtype is stated, not worked out from the sources.
 _STATED = frozenset(
     {Ops.CUSTOM, Ops.CUSTOMI, Ops.INS, Ops.CONST, Ops.NOOP, Ops.BUFFER, Ops.PARAM, Ops.LOAD}
@@ -140,7 +141,8 @@ class RewriteContext:
         """To the fixed point: bpm on the way down, pm on the way up."""
         replaced, pm, bpm = self.replaced, self.pm, self.bpm
         find = self._find if self.log is None else self._find_logged
-        waiting: dict[UOp, list[Rule]] = {}  # nodes whose replacement is being rewritten
+        # Nodes whose replacement is being rewritten, and the rules that led there.
+        waiting: dict[UOp, tuple[Rule, ...]] = {}
         rebuilds: dict[UOp, UOp] = {}  # such nodes with new sources, as the rule met them
         stack: list[tuple[UOp, int, UOp, int]] = [(root, 0, root, 0)]
         while stack:
@@ -160,13 +162,20 @@ class RewriteContext:
                     if current is not node and current in replaced:
                         replaced[node] = replaced[current]
                         continue
-                waiting[node] = []
+                waiting[node] = ()
                 stack.append((node, 1, current, chain))
-                for s in reversed(self._sources(current)):
+                src = current.src
+                if current.op in _CALLS:
+                    src = self._sources(current)
+                for s in src[::-1]:
                     if s not in replaced:
                         stack.append((s, 0, s, 0))
             elif stage == 1:
-                rebuilt = self._with_new_sources(current)
+                rebuilt = current
+                for s in current.src:
+                    if replaced.get(s) is not s:
+                        rebuilt = self._with_new_sources(current)
+                        break
                 result = None if pm is None else find(pm, rebuilt)
                 if result is None and bpm is not None and rebuilt is not current:
                     result = rebuilt
@@ -180,7 +189,7 @@ class RewriteContext:
                     continue
                 if chain > CHAIN_LIMIT:
                     self._endless([self.last_rule])
-                waiting[node].append(self.last_rule if pm is not None else _REBUILT)
+                waiting[node] += (self.last_rule if pm is not None else _REBUILT,)
                 if rebuilt is not node:
                     if rebuilt in waiting and result is not rebuilt:
                         self._endless([*waiting[rebuilt], *waiting[node]])
