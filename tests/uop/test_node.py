@@ -295,7 +295,7 @@ def test_sym_infer() -> None:
 def test_one_value() -> None:
     assert int(UOp.const(3) + 4) == 7
     assert bool(UOp.range(4, 0) < 4) is True
-    with pytest.raises(ValueError, match="eval failed to be a single number, range is 0 to 3"):
+    with pytest.raises(ValueError, match=r"eval failed to be a single number, range is 0 to 3"):
         int(UOp.range(4, 0))
 
 
@@ -310,7 +310,7 @@ def test_shape_is_the_broadcast() -> None:
 
 
 def test_no_value_has_no_shape() -> None:
-    with pytest.raises(RuntimeError, match="shape requested, but Ops.SINK doesn't have a shape"):
+    with pytest.raises(RuntimeError, match=r"shape requested, but Ops\.SINK doesn't have a shape"):
         _ = UOp.const(1).sink().shape
 
 
