@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from tinylab.helpers.measure import GlobalCounters as GlobalCounters
     from tinylab.tensor import Tensor as Tensor
     from tinylab.trace.record import record as record
-    from tinylab.uop.ops import UOp as UOp, Variable as Variable
+    from tinylab.uop.ops import UOp as UOp
+    from tinylab.uop.sizes import Variable as Variable
 
 __version__ = "0.1.0"
 
@@ -25,7 +26,7 @@ _HOME = {
     "Tensor": "tinylab.tensor",
     "TinyJit": "tinylab.engine.jit",
     "UOp": "tinylab.uop.ops",
-    "Variable": "tinylab.uop.ops",
+    "Variable": "tinylab.uop.sizes",
     "dtypes": "tinylab.dtype",
     "getenv": "tinylab.helpers.context",
     "record": "tinylab.trace.record",

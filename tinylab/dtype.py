@@ -481,6 +481,28 @@ def saturate(value: float, dtype: DType) -> int:
     return int(max(dtype.min, min(dtype.max, int(value))))
 
 
+def to_float(value: PyConst, dtype: DType) -> float:
+    """A number as a double that rounds to the float type as the number itself does.
+
+    An integer of more bits than a double has is rounded once, to the type: ties go to even there.
+    """
+    if isinstance(value, float) or abs(value) <= 1 << 53 or dtype is dtypes.weakfloat:
+        return _as_double(value)
+    extra = abs(value).bit_length() - (dtypes.finfo(dtype)[1] + 1)
+    low = abs(value) & ((1 << extra) - 1)
+    high = abs(value) >> extra
+    half = 1 << (extra - 1)
+    high += low > half or (low == half and high & 1)
+    return _as_double(high << extra if value > 0 else -(high << extra))
+
+
+def _as_double(value: PyConst) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
 def as_const(value: ConstType, dtype: DType) -> ConstType:
     """A Python value as it is stored in a CONST of the type: exact in the type.
 
@@ -490,11 +512,7 @@ def as_const(value: ConstType, dtype: DType) -> ConstType:
         return value
     assert not isinstance(value, InvalidType), "Invalid is one object"
     if dtype.kind == "float":
-        try:
-            as_float = float(value)
-        except OverflowError:
-            as_float = math.copysign(math.inf, value)
-        return ConstFloat(truncate[dtype](as_float))
+        return ConstFloat(truncate[dtype](to_float(value, dtype)))
     if dtype.kind == "bool":
         return bool(value)
     if isinstance(value, float):

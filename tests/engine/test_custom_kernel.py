@@ -1,4 +1,4 @@
-"""Kernels written in uops: several outputs, unused ones, registers, gradients, order with other writes."""
+"""Kernels written in uops: several outputs, registers, gradients, order with other writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each rule of the scheduling passes: a graph on which it fires, and near misses on which it holds."""
+"""Each rule of the scheduling passes: where it fires, and near misses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tinylab.dtype import dtypes
 from tinylab.opcodes import AxisType, Ops
 from tinylab.schedule.add_buffers import pm_add_buffers
 from tinylab.schedule.assign_ranges import LOOPED, at, pm_assign_ranges, pm_merge_reduces
-from tinylab.schedule.callify import pm_callify
+from tinylab.schedule.callify import Numbering, pm_callify
 from tinylab.schedule.early_cleanup import pm_early_cleanup
 from tinylab.schedule.realize_points import StoreContext, pm_realize_points
 from tinylab.schedule.split_kernels import pm_split_kernels
@@ -107,12 +107,19 @@ EARLY_CLEANUP = {
     ),
 }
 
+N = UOp.variable("n", 1, 4)
 CALLIFY = {
     "number_input": Case(
-        [(FLAT, lambda u: u.op is Ops.PARAM and u.arg.slot == 0)],
-        [UOp.variable("n", 1, 4)],
-        ctx=dict,
-    )
+        [
+            (FLAT, lambda u: u.op is Ops.PARAM and u.arg.slot == 0),
+            (N, lambda u: u.op is Ops.PARAM and u.is_variable),
+        ],
+        [UOp.param(0, F32, (4,))],
+        ctx=lambda: Numbering({}, {}),
+    ),
+    "note_value": Case(
+        [(N.bind(3), is_(N))], [N, FLAT.after(FLAT.store(1.0))], ctx=lambda: Numbering({}, {})
+    ),
 }
 
 STORED = X + 1

@@ -25,6 +25,7 @@ class CapturedStep:
     buffers: list[Buffer]
     linear_index: int
     plan: Plan
+    var_vals: dict[str, int]
 
 
 @dataclass
@@ -34,12 +35,12 @@ class Capture:
     steps: list[CapturedStep] = field(default_factory=list)
     runs: int = 0
 
-    def add(self, plan: Plan, buffers: Sequence[Buffer]) -> None:
+    def add(self, plan: Plan, buffers: Sequence[Buffer], var_vals: dict[str, int]) -> None:
         """Note one run of a plan; buffers are numbered as its arguments are."""
         self.runs += 1
         for index, step in enumerate(plan.steps):
             used = [buffers[n] for n in step.arguments]
-            self.steps.append(CapturedStep(step, used, index, plan))
+            self.steps.append(CapturedStep(step, used, index, plan, var_vals))
 
 
 # Captures that are open, innermost last.

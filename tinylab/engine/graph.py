@@ -23,7 +23,7 @@ _ENTRY = 4
 class Launcher(Protocol):
     """Runs captured steps on memory given by number."""
 
-    def __call__(self, memory: Sequence[Buffer]) -> None:
+    def __call__(self, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
         """Run everything once; step k uses memory[n] for the numbers n that it was given."""
         ...
 
@@ -34,10 +34,10 @@ class EachStep:
     def __init__(self, steps: Sequence[CapturedStep], numbers: Sequence[Sequence[int]]) -> None:
         self.steps = [(s.step, tuple(n)) for s, n in zip(steps, numbers, strict=True)]
 
-    def __call__(self, memory: Sequence[Buffer]) -> None:
+    def __call__(self, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
         """Run everything once."""
         for step, numbers in self.steps:
-            execute(step, [memory[n] for n in numbers], wait=False)
+            execute(step.with_values(var_vals), [memory[n] for n in numbers], wait=False)
 
 
 class NativeGraph:
@@ -49,6 +49,8 @@ class NativeGraph:
         self.driver, self.count = driver, len(steps)
         self.programs = [s.step.program for s in steps]  # their code must stay
         values = [_values(s) for s in steps]
+        # Where each variable stands in the array of values.
+        self.variables: list[tuple[int, str]] = []
         self.pointers = (ctypes.c_uint64 * max(sum(map(len, numbers)), 1))()
         self.values = (ctypes.c_int64 * max(sum(map(len, values)), 1))(*itertools.chain(*values))
         self.table = (ctypes.c_uint64 * (_ENTRY * self.count))()
@@ -56,9 +58,11 @@ class NativeGraph:
         self.places: list[tuple[int, int]] = []
         pointer, value = ctypes.addressof(self.pointers), ctypes.addressof(self.values)
         for i, (s, own) in enumerate(zip(steps, numbers, strict=True)):
-            buffers, parts = pointer + 8 * len(self.places), s.step.global_size[0]
+            buffers, parts = pointer + 8 * len(self.places), _parts(s)
             self.table[_ENTRY * i : _ENTRY * (i + 1)] = [self._function(s), buffers, value, parts]
             self.places += [(len(self.places) + k, n) for k, n in enumerate(own)]
+            first = (value - ctypes.addressof(self.values)) // 8
+            self.variables += [(first + k, name) for k, name in _names(s)]
             value += 8 * len(values[i])
         self._known: list[int] = []
 
@@ -66,8 +70,10 @@ class NativeGraph:
         program: Any = s.step.program
         return int(self.driver.copy_address if program is None else program.address)
 
-    def __call__(self, memory: Sequence[Buffer]) -> None:
+    def __call__(self, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
         """Run everything once."""
+        for place, name in self.variables:
+            self.values[place] = var_vals[name]
         addresses = [m._buf.address for m in memory]
         if addresses != self._known:
             pointers = self.pointers
@@ -77,9 +83,24 @@ class NativeGraph:
         self.driver.graph(ctypes.addressof(self.table), self.count)
 
 
+def _parts(s: CapturedStep) -> int:
+    """How many threads share the step."""
+    return s.step.with_values(s.var_vals).global_size[0]
+
+
 def _values(s: CapturedStep) -> list[int]:
     """The values that a step is called with; a copy gets its size in bytes."""
-    return [v or 0 for v in s.step.vals] if s.step.program is not None else [s.buffers[0].nbytes]
+    if s.step.program is None:
+        return [s.buffers[0].nbytes]
+    return [v or 0 for v in s.step.with_values(s.var_vals).vals]
+
+
+def _names(s: CapturedStep) -> list[tuple[int, str]]:
+    """(place among the values, name) of the variables that a step depends on."""
+    if s.step.info is None:
+        return []
+    own = s.step.info.runtimevars
+    return [(k, v.arg.name) for k, v in enumerate(s.step.info.vars) if v.arg.name not in own]
 
 
 def _device_of(s: CapturedStep) -> str:

@@ -47,6 +47,19 @@ class Input(NamedTuple):
     buffer: UOp
 
 
+class Inputs(NamedTuple):
+    """What a call is made with: tensors, names of bound variables, and their values."""
+
+    tensors: list[Input]
+    variables: list[Any]
+    bound: dict[str, UOp]  # name -> the variable with its value
+
+    @property
+    def var_vals(self) -> dict[str, int]:
+        """The values of all variables."""
+        return {name: u.unbind()[1] for name, u in self.bound.items()}
+
+
 def _is_tensor(x: object) -> bool:
     return hasattr(x, "uop") and hasattr(x, "realize")
 
@@ -68,16 +81,21 @@ def _storage(view: UOp) -> UOp:
     return view.base.without_after.base
 
 
-def _inputs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Input]:
-    """The inputs of a call, in memory.
+def _inputs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> Inputs:
+    """The inputs of a call, tensors in memory.
 
-    Raises: JitError for a tensor without a buffer, and for one buffer under two names.
+    Raises: JitError for a tensor without a buffer, and for one buffer under two names; BindError
+    for a variable without a value.
     """
     named = _tensors_in(args, kwargs)
     pending = [t for _, t in named if to_store(t.uop) is not None]
     if pending:
         pending[0].realize(*pending[1:])
-    inputs: list[Input] = []
+    inputs = Inputs([], [], {})
+    for name, x in [*enumerate(args), *sorted(kwargs.items())]:
+        if isinstance(x, UOp):
+            inputs.variables.append((name, x.unbind()[0]))
+            _bind(inputs, x)
     for name, t in named:
         buffer = _storage(t.uop)
         if buffer.op is not Ops.BUFFER:
@@ -85,21 +103,41 @@ def _inputs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Input]:
                 f"JIT inputs must be real buffers; argument {name!r} is {t.uop.op}",
                 help="use .clone()",
             )
-        param = UOp.param(len(inputs), buffer.dtype, buffer.shape, buffer.device)
-        inputs.append(Input(name, _info(t.uop, buffer, param), buffer))
+        for u in _bound_sizes(t.uop):
+            _bind(inputs, u)
+        param = UOp.param(len(inputs.tensors), buffer.dtype, buffer.shape, buffer.device)
+        inputs.tensors.append(Input(name, _info(t.uop, buffer, param), buffer))
+    _refuse_duplicates(inputs.tensors)
+    return inputs
+
+
+def _bound_sizes(view: UOp) -> list[UOp]:
+    """The variables with values in the sizes of a view."""
+    if all(isinstance(s, int) for s in view.shape):
+        return []
+    return [u for u in view.toposort() if u.is_bound_var]
+
+
+def _bind(inputs: Inputs, u: UOp) -> None:
+    known = inputs.bound.setdefault(u.expr, u)
+    if known is not u:
+        raise JitError(f"bind mismatch on {u.expr}, {known.unbind()[1]} != {u.unbind()[1]}")
+
+
+def _refuse_duplicates(tensors: Sequence[Input]) -> None:
     seen: dict[UOp, Any] = {}
-    for i in inputs:
+    for i in tensors:
         if i.buffer in seen:
             raise JitError(
                 f"duplicate inputs to JIT: {seen[i.buffer]!r} and {i.name!r} are one buffer",
                 help="use .clone() on one of them",
             )
         seen[i.buffer] = i.name
-    return inputs
 
 
 def _info(view: UOp, buffer: UOp, param: UOp) -> InputInfo:
-    return InputInfo(view.substitute({buffer: param}), view.dtype, view.device)
+    bare = view.unbind_all()[0] if _bound_sizes(view) else view
+    return InputInfo(bare.substitute({buffer: param}), view.dtype, view.device)
 
 
 class Result(NamedTuple):
@@ -113,10 +151,10 @@ class Result(NamedTuple):
 class CapturedJit(Generic[R]):
     """What one call computed, ready to be computed again on other inputs."""
 
-    def __init__(
-        self, ret: Any, capture: Capture, inputs: Sequence[Input], prune: bool = False
-    ) -> None:
+    def __init__(self, ret: Any, capture: Capture, given: Inputs, prune: bool = False) -> None:
         self.ret = ret
+        inputs = given.tensors
+        self.expected_variables, self.bound = given.variables, given.bound
         self.expected_names = [i.name for i in inputs]
         self.expected_input_info = [i.info for i in inputs]
         steps = capture.steps
@@ -174,10 +212,10 @@ class CapturedJit(Generic[R]):
 
     # *** running
 
-    def __call__(self, inputs: Sequence[Input]) -> Any:
+    def __call__(self, given: Inputs) -> Any:
         """The function's result for these inputs."""
         memory = self.memory
-        for number, i in zip(self._inputs, inputs, strict=True):
+        for number, i in zip(self._inputs, given.tensors, strict=True):
             memory[number] = memory_of(i.buffer).ensure_allocated()
         nodes: dict[UOp, UOp] = {}
         for result in self._results:
@@ -185,17 +223,18 @@ class CapturedJit(Generic[R]):
             if old not in nodes:
                 new = nodes[old] = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
                 memory[result.number] = memory_of(new).allocate()
-        self._run()
-        views = {id(r.tensor): r.tensor.uop.substitute(nodes) for r in self._results}
+        self._run(given.var_vals)
+        nodes.update((old, given.bound[name]) for name, old in self.bound.items())
+        views = {id(r.tensor): r.tensor.uop.substitute(nodes, walk=True) for r in self._results}
         return _rebuilt(self.ret, lambda t: type(t)(views[id(t)]) if id(t) in views else t)
 
-    def _run(self) -> None:
+    def _run(self, var_vals: dict[str, int]) -> None:
         if DEBUG >= 2 or events.listening():
             for s, numbers in zip(self.steps, self._numbers, strict=True):
-                launch.run_step(s.step, [self.memory[n] for n in numbers])
+                launch.run_step(s.step.with_values(var_vals), [self.memory[n] for n in numbers])
             return
         for launcher, _ in self.launchers:
-            launcher(self.memory)
+            launcher(self.memory, var_vals)
         launch.count(s.step for s in self.steps)
 
 
@@ -264,6 +303,7 @@ class TinyJit(Generic[P, R]):
         return self if obj is None else functools.partial(self.__call__, obj)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result; computed plainly, captured or replayed."""
         if JIT.value == 0 or self.cnt == 0:
             ret = self._plain(args, kwargs)
         elif self.captured is None:
@@ -292,15 +332,23 @@ class TinyJit(Generic[P, R]):
                 "didn't JIT anything!", help="nothing was computed: is the result realized before?"
             )
         if DEBUG >= 1:
-            print(f"JIT captured {capture.runs} linears with {len(inputs)} inputs")
+            print(f"JIT captured {capture.runs} linears with {len(inputs.tensors)} inputs")
         self.captured = CapturedJit(ret, capture, inputs, self.prune)
-        return _apart(ret, capture, inputs)
+        return _apart(ret, capture)
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
         found = self.captured
         assert found is not None, "captured before"
         inputs = _inputs_of(args, kwargs)
-        names, infos = [i.name for i in inputs], [i.info for i in inputs]
+        names, infos = [i.name for i in inputs.tensors], [i.info for i in inputs.tensors]
+        if (
+            inputs.variables != found.expected_variables
+            or inputs.bound.keys() != found.bound.keys()
+        ):
+            raise JitError(
+                f"args mismatch in JIT: variables {sorted(inputs.bound)} instead of "
+                f"{sorted(found.bound)}"
+            )
         if names != found.expected_names:
             raise JitError(f"args mismatch in JIT: {names} instead of {found.expected_names}")
         for name, got, want in zip(names, infos, found.expected_input_info, strict=True):
@@ -323,7 +371,7 @@ def _realized(ret: Any) -> None:
         tensors[0].realize(*tensors[1:])
 
 
-def _apart(ret: Any, capture: Capture, inputs: Sequence[Input]) -> Any:
+def _apart(ret: Any, capture: Capture) -> Any:
     """The captured call's own result, in memory that no replay writes to."""
     made = written(capture.steps)
 

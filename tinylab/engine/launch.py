@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tinylab.device import Buffer, Program
@@ -18,7 +18,7 @@ from tinylab.opcodes import Ops
 from tinylab.schedule import Schedule
 from tinylab.trace import events
 from tinylab.trace.record import wants
-from tinylab.uop.ops import UOp
+from tinylab.uop.ops import ProgramInfo, UOp
 
 
 @dataclass
@@ -37,8 +37,20 @@ class Step:
     mem: int = 0
     kernel: int | None = None  # its number in the record that heard it being lowered
     outs: tuple[int, ...] = (0,)  # places of the arguments that are written
+    info: ProgramInfo | None = None  # where the launch depends on variables
     first: bool = True
     reason: str = ""
+
+    def with_values(self, var_vals: dict[str, int]) -> Step:
+        """The step for these values of its variables.
+
+        Raises: ScheduleError where one has none.
+        """
+        if self.info is None:
+            return self
+        sizes, group = self.info.launch_dims(var_vals)
+        vals = self.info.vals(var_vals)
+        return replace(self, global_size=sizes, local_size=group, vals=vals)
 
 
 @dataclass
@@ -49,14 +61,17 @@ class Plan:
     arguments: Arguments
     steps: list[Step] = field(default_factory=list)
 
-    def run(self, inputs: tuple[UOp, ...]) -> dict[UOp, Buffer]:
-        """Run every step on these inputs; the memory of the schedule's own buffers is returned."""
+    def run(self, inputs: tuple[UOp, ...], var_vals: dict[str, int]) -> dict[UOp, Buffer]:
+        """Run every step on these inputs; the memory of the schedule's own buffers is returned.
+
+        Raises: ScheduleError where a variable has no value.
+        """
         own: dict[UOp, Buffer] = {}
         buffers = self.arguments.allocate(inputs, own)
         for capture in capturing:
-            capture.add(self, buffers)
+            capture.add(self, buffers, var_vals)
         for step in self.steps:
-            run_step(step, [buffers[n] for n in step.arguments])
+            run_step(step.with_values(var_vals), [buffers[n] for n in step.arguments])
         return own
 
 
@@ -102,7 +117,8 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
     info = program.arg
     if DEBUG >= 3 and program.src[0].arg.applied_opts:
         print(f"{info.function_name:<25} opts: {program.src[0].arg.applied_opts}")
-    global_size, local_size = info.launch_dims({})
+    symbolic = len(info.runtimevars) < len(info.vars)
+    global_size, local_size = ((1, 1, 1), None) if symbolic else info.launch_dims({})
     estimates = info.estimates
     return Step(
         info.name,
@@ -111,8 +127,9 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         get_runtime(device, program),
         global_size,
         local_size,
-        info.vals({}),
+        () if symbolic else info.vals({}),
         outs=info.outs,
+        info=info if symbolic else None,
         ops=_known(estimates.ops),
         lds=_known(estimates.lds),
         mem=_known(estimates.mem),

@@ -118,14 +118,29 @@ def _run(sink: UOp, device: str) -> list[UOp]:
     plan, hit = _plan(called, device, sink)
     if DEBUG >= 1:
         _report(plan, start_ns, hit)
-    own = plan.run(inputs)
+    own = plan.run(inputs, called.var_vals)
     made = {
         x: UOp.from_buffer(buffer)
         for x, buffer in own.items()
         if any(x is _storage(view) for view in plan.schedule.outputs)
     }
     places = {**made, **{p: inputs[p.arg.slot] for p in _params(plan.schedule.outputs)}}
-    return [_moved_to(view, places) for view in plan.schedule.outputs]
+    bound = {
+        v: _bound(v, called.var_vals) for view in plan.schedule.outputs for v in _variables(view)
+    }
+    views = [_moved_to(view, places) for view in plan.schedule.outputs]
+    return [view.substitute(bound, walk=True) for view in views] if bound else views
+
+
+def _variables(view: UOp) -> list[UOp]:
+    """The kernel's side of the variables in the sizes of a view."""
+    if all(isinstance(s, int) for s in view.shape):
+        return []
+    return [u for u in view.toposort() if u.op is Ops.PARAM and u.is_variable]
+
+
+def _bound(var: UOp, var_vals: dict[str, int]) -> UOp:
+    return var.replace(op=Ops.BUFFER).bind(var_vals[var.arg.name])
 
 
 def _storage(view: UOp) -> UOp:

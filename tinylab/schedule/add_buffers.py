@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
-from tinylab.schedule.indexing import flatten_index
+from tinylab.schedule.indexing import flatten_index, source_index
 from tinylab.uop.args import CallInfo, ParamArg
 from tinylab.uop.intern import make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
@@ -28,11 +29,9 @@ def _sizes(x: UOp) -> tuple[Any, ...]:
     return tuple(1 if r.op is Ops.CONST else r.src[0].ssimplify() for r in x.src[1:])
 
 
-def _element_count(sizes: tuple[Any, ...]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size if isinstance(size, int) else int(size.vmax)
-    return total
+def _largest(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """Sizes as large as they may get: storage is laid out for them."""
+    return tuple(size if isinstance(size, int) else int(size.vmax) for size in sizes)
 
 
 def stage_is_buffer(x: UOp, ctx: Iterator[int]) -> UOp | None:
@@ -43,10 +42,11 @@ def stage_is_buffer(x: UOp, ctx: Iterator[int]) -> UOp | None:
     if value.op is Ops.COPY:
         return _copy_call(x, value, ctx)
     sizes = _sizes(x)
-    buffer = internal_buffer(_element_count(sizes), x, ctx)
-    place = make(Ops.INDEX, x.dtype, (buffer, flatten_index(x.src[1:], sizes)))
+    layout = _largest(sizes)
+    buffer = internal_buffer(math.prod(layout), x, ctx)
+    place = make(Ops.INDEX, x.dtype, (buffer, flatten_index(x.src[1:], layout)))
     written = place.store(value, arg=x.arg.reason).end(*(r for r in x.src[1:] if r.op is Ops.RANGE))
-    return buffer.after(written)._reshape(sizes)
+    return buffer.after(written)._reshape(layout)._shrink((0,) * len(sizes), sizes)
 
 
 def _copy_call(x: UOp, copy: UOp, ctx: Iterator[int]) -> UOp:
@@ -54,7 +54,7 @@ def _copy_call(x: UOp, copy: UOp, ctx: Iterator[int]) -> UOp:
     source = copy.src[0]
     while source.op is Ops.RESHAPE:
         source = source.src[0]
-    count = _element_count(copy.shape)
+    count = math.prod(_largest(copy.shape))
     buffer = internal_buffer(count, x, ctx)
     body = make(
         Ops.COPY, x.dtype, (UOp.param(1, x.dtype, (count,), source.device),), buffer.arg.device
@@ -65,22 +65,22 @@ def _copy_call(x: UOp, copy: UOp, ctx: Iterator[int]) -> UOp:
 
 def index_is_flat(b: UOp, x: UOp) -> UOp | None:
     """x[i, j] of a stored array -> its flat place."""
-    base = b
-    while base.op is Ops.RESHAPE:
-        base = base.src[0]
-    if base is b and len(x.src) == 2:
+    idx = x.src[1:]
+    while b.op in (Ops.RESHAPE, Ops.SHRINK):
+        idx, b = source_index(b, idx), b.src[0]
+    if (b is x.src[0] and len(idx) == 1) or b.op not in (Ops.PARAM, Ops.BUFFER, Ops.AFTER):
         return None
-    if base.op not in (Ops.PARAM, Ops.BUFFER, Ops.AFTER):
-        return None
-    return make(Ops.INDEX, x.dtype, (base, flatten_index(x.src[1:], b.shape)))
+    return make(Ops.INDEX, x.dtype, (b, flatten_index(idx, b.shape)))
 
+
+_INDEXED = {Ops.RESHAPE, Ops.SHRINK, Ops.PARAM, Ops.BUFFER, Ops.AFTER}
 
 # fmt: off
 pm_add_buffers = PatternMatcher([
     Rule("stage_is_buffer", "stage(x, r) -> buffer after (for r: buffer[r] <- x)",
          UPat(Ops.STAGE, name="x"), stage_is_buffer),
     Rule("index_is_flat", "x[i, j] -> x[i*n + j]",
-         UPat(Ops.INDEX, src=(UPat({Ops.RESHAPE, Ops.PARAM, Ops.BUFFER, Ops.AFTER}, name="b"),),
+         UPat(Ops.INDEX, src=(UPat(_INDEXED, name="b"),),
               allow_any_len=True, name="x"), index_is_flat),
 ])
 # fmt: on

@@ -31,7 +31,7 @@ LOOPED = "loops"
 
 def at(x: UOp, idx: Index) -> UOp:
     """X at an index; constants are the same everywhere."""
-    return x if x.op is Ops.CONST else make(Ops.INDEX, x.dtype, (x, *idx))
+    return x if x.op is Ops.CONST or x.is_variable else make(Ops.INDEX, x.dtype, (x, *idx))
 
 
 def stage_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
@@ -151,7 +151,7 @@ pm_merge_reduces = PatternMatcher([
     Rule("mask_of_mask", "c ? (d ? x : 0) : 0 -> c & d ? x : 0",
          UPat.var("c").where(UPat(Ops.WHERE, src=(UPat.var("d"), UPat.var("x"), _ZERO)), _ZERO),
          lambda c, d, x, z: (c & d).where(x, z)),
-    Rule("sum_of_masked_sum", "sum over a of (c ? sum over b of x : 0) -> sum over a, b of c ? x : 0",
+    Rule("sum_of_masked_sum", "sum_a (c ? sum_b x : 0) -> sum_ab (c ? x : 0)",
          UPat(Ops.REDUCE, src=(_MASKED_REDUCE,), allow_any_len=True, name="a"), sum_of_masked_sum),
 ])
 # fmt: on

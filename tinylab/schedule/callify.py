@@ -9,42 +9,68 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tinylab.dtype import AddrSpace
+from tinylab.errors import ScheduleError
 from tinylab.opcodes import Ops
 from tinylab.uop.args import ParamArg
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, graph_rewrite
 
 
 class Callified(NamedTuple):
-    """A body with PARAMs, and the BUFFER that each slot stands for."""
+    """A body with PARAMs, the BUFFER that each slot stands for, and the values of its variables."""
 
     body: UOp
     inputs: tuple[UOp, ...]
+    var_vals: dict[str, int]
 
 
-def number_input(x: UOp, ctx: dict[UOp, UOp]) -> UOp | None:
-    """A buffer as the next numbered parameter; a variable stays what it is."""
+class Numbering(NamedTuple):
+    """What has been met so far."""
+
+    inputs: dict[UOp, UOp]
+    var_vals: dict[str, int]
+
+
+def number_input(x: UOp, ctx: Numbering) -> UOp:
+    """A buffer as the next numbered parameter; a variable as the kernel's side of it."""
     if x.arg.addrspace is AddrSpace.ALU:
-        return None
-    if x not in ctx:
-        arg = ParamArg(len(ctx), x.dtype, device=x.arg.device)
-        ctx[x] = x.replace(op=Ops.PARAM, arg=arg)
-    return ctx[x]
+        return x.replace(op=Ops.PARAM)
+    inputs = ctx.inputs
+    if x not in inputs:
+        inputs[x] = x.replace(op=Ops.PARAM, arg=ParamArg(len(inputs), x.dtype, device=x.arg.device))
+    return inputs[x]
+
+
+def note_value(x: UOp, ctx: Numbering) -> UOp:
+    """A variable with a value is the bare variable; the value is no part of the body."""
+    var, value = x.unbind()
+    known = ctx.var_vals.setdefault(var.arg.name, value)
+    if known != value:
+        raise ScheduleError(
+            f"bind mismatch on {var.arg.name}, {known} != {value}",
+            help="one computation can have one value of a variable",
+        )
+    return var
 
 
 pm_callify = PatternMatcher(
     [
+        Rule("number_input", "buffer -> param(slot)", UPat(Ops.BUFFER, name="x"), number_input),
         Rule(
-            "number_input",
-            "buffer -> param(slot)",
-            UPat(Ops.BUFFER, name="x"),
-            number_input,
-        )
+            "note_value",
+            "variable bound to 3 -> variable",
+            UPat(Ops.AFTER, name="x"),
+            note_value,
+            when=lambda x: x.is_bound_var,
+        ),
     ]
 )
 
 
 def callify(sink: UOp) -> Callified:
-    """Replace every BUFFER by a PARAM, numbered in the order in which they are met."""
-    numbered: dict[UOp, UOp] = {}
-    body = graph_rewrite(sink, pm_callify, ctx=numbered, name="callify")
-    return Callified(body, tuple(numbered))
+    """Replace every BUFFER by a PARAM, numbered in the order in which they are met.
+
+    Raises: ScheduleError where one variable has two values.
+    """
+    found = Numbering({}, {})
+    body = graph_rewrite(sink, pm_callify, ctx=found, name="callify")
+    return Callified(body, tuple(found.inputs), found.var_vals)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import Ops
-from tinylab.uop.ops import UOp, node_to_shape, resolve, sint_to_uop
+from tinylab.uop.ops import UOp, node_to_shape, resolve, sint_to_uop, ssimplify
 from tinylab.uop.symbolic import symbolic
 
 Index = tuple[UOp, ...]
@@ -219,8 +219,13 @@ def broadcast_index(idx: Index, shape: Sizes) -> Index:
 
 
 def loops(shape: Sequence[Any], numbers: Any, kind: Any) -> tuple[UOp, ...]:
-    """A RANGE for each axis with more than one place, the constant 0 for the others."""
+    """A RANGE for each axis with more than one place, the constant 0 for the others.
+
+    Symbolic sizes are in their simplest form: indices are simplified, and a loop variable with
+    another size would be another variable.
+    """
+    sizes = [ssimplify(s) for s in shape]
     return tuple(
         UOp.const(0) if isinstance(s, int) and s == 1 else UOp.range(s, next(numbers), kind)
-        for s in shape
+        for s in sizes
     )

@@ -21,6 +21,10 @@ def plain(x: UOp) -> UOp:
     return x
 
 
+def _is_storage(x: UOp) -> bool:
+    return x.op in _STORAGE and not x.is_variable
+
+
 def _body_nodes(effect: UOp) -> list[UOp]:
     """The nodes of one kernel, storage included but not what lies below it."""
     found: dict[UOp, None] = {}
@@ -29,7 +33,7 @@ def _body_nodes(effect: UOp) -> list[UOp]:
         x, visited = stack.pop()
         if x in found:
             continue
-        if visited or x.op in _STORAGE:
+        if visited or _is_storage(x):
             found[x] = None
         else:
             stack.append((x, True))
@@ -54,7 +58,7 @@ def _parameters(effect: UOp, nodes: list[UOp]) -> tuple[dict[UOp, UOp], list[UOp
     slots: dict[UOp, int] = {target: 0}
     arguments: list[UOp] = [target]
     for x in nodes:
-        if x.op not in _STORAGE:
+        if not _is_storage(x):
             continue
         buffer = plain(x)
         slot = slots.setdefault(buffer, len(slots))
@@ -65,7 +69,7 @@ def _parameters(effect: UOp, nodes: list[UOp]) -> tuple[dict[UOp, UOp], list[UOp
     return {
         x: UOp.param(slots[plain(x)], x.dtype, (plain(x).shape[0],))
         for x in nodes
-        if x.op in _STORAGE
+        if _is_storage(x)
     }, arguments
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tinylab.dtype import DType, Invalid, PyConst, dtypes, saturate, truncate
+from tinylab.dtype import DType, Invalid, PyConst, dtypes, saturate, to_float, truncate
 from tinylab.errors import SymbolicError
 from tinylab.opcodes import Ops
 
@@ -164,10 +164,7 @@ def convert(value: PyConst, dtype: DType) -> PyConst:
     if dtypes.is_int(dtype) and isinstance(value, float):
         return saturate(value, dtype)
     if dtype.kind == "float" and not isinstance(value, float):
-        try:
-            value = float(value)
-        except OverflowError:
-            value = math.copysign(math.inf, value)
+        value = to_float(value, dtype)
     result: PyConst = truncate[dtype](value)
     return result
 

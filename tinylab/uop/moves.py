@@ -123,7 +123,8 @@ class MoveMethods:
         if op is Ops.PAD:
             sizes = [b + s + a for (b, a), s in zip(arg, self.shape, strict=True)]
             return self._pad([b for b, _ in arg], sizes)
-        return self._shrink([b for b, _ in arg], [e - b for b, e in arg])
+        sizes = [e if isinstance(b, int) and b == 0 else e - b for b, e in arg]
+        return self._shrink([b for b, _ in arg], sizes)
 
     @staticmethod
     def _iota(size: Sint, dtype: DType) -> UOp:
