@@ -1,4 +1,4 @@
-"""Derivatives: a row for each operation, and the walk that applies them from the result to its sources.
+"""Derivatives: a row for each operation, and the walk that applies them from result to sources.
 
 A row takes the node and the gradient of its value, and gives one gradient (or None) per source, in
 the source's type; what broadcasting repeated is summed afterwards.
@@ -15,8 +15,8 @@ from tinylab.errors import GradientError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.args import is_unit
 from tinylab.uop.infer import node_to_shape
-from tinylab.uop.intern import callables
-from tinylab.uop.ops import UOp
+from tinylab.uop.intern import callables, make
+from tinylab.uop.ops import UOp, shape_to_shape_arg
 
 Grads: TypeAlias = "Sequence[UOp | None]"
 Row: TypeAlias = "Callable[[UOp, UOp], Grads]"
@@ -83,8 +83,9 @@ def _divide(x: UOp, g: UOp) -> Grads:
 
 
 def _larger(x: UOp, g: UOp) -> Grads:
-    """To the larger one; equal ones share, but a constant takes nothing and gives up nothing:
-    relu has gradient 0 at 0.
+    """To the larger one; equal ones share.
+
+    Beside a constant only what is larger has a gradient: relu has 0 at 0.
     """
     a, b = x.src
     if a.base.op is Ops.CONST or b.base.op is Ops.CONST:
@@ -98,7 +99,7 @@ def _larger(x: UOp, g: UOp) -> Grads:
 
 
 def _power(x: UOp, g: UOp) -> Grads:
-    """y x^(y-1) and x^y log x, both 0 where the power does not depend on the side (y = 0, x = 0)."""
+    """y x^(y-1) and x^y log x; 0 where the power does not depend on the side (y = 0, x = 0)."""
     base, exponent = x.src
     less = exponent.alu(Ops.ADD, _const(exponent, -1))
     slope = _mul(exponent, base.alu(Ops.POW, less))
@@ -127,7 +128,8 @@ def _multiply_add(x: UOp, g: UOp) -> Grads:
 
 
 def _reshape(x: UOp, g: UOp) -> Grads:
-    return g._reshape(x.src[0].shape), None
+    """A node of its own: what it stands on may be a tensor that a gradient is asked for later."""
+    return make(Ops.RESHAPE, g.dtype, (g, shape_to_shape_arg(x.src[0].shape))), None
 
 
 def _permute(x: UOp, g: UOp) -> Grads:
@@ -331,7 +333,9 @@ def _unbroadcast(g: UOp, source: UOp) -> UOp:
     if g.shape == shape:
         return g
     lead = len(g.shape) - len(shape)
-    repeated = [i + lead for i, s in enumerate(shape) if is_unit(s) and not is_unit(g.shape[i + lead])]
+    repeated = [
+        i + lead for i, s in enumerate(shape) if is_unit(s) and not is_unit(g.shape[i + lead])
+    ]
     axes = (*range(lead), *repeated)
     return (_sum_axes(g, axes) if axes else g)._reshape(shape)
 
@@ -382,7 +386,7 @@ def _call_pairs(call: UOp, incoming: dict[UOp, UOp]) -> list[tuple[UOp, UOp | No
 
 
 def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[UOp, UOp]:
-    """The gradients of a value with respect to nodes below it; a node it does not depend on is absent.
+    """The gradients of a value with respect to nodes below it, where it depends on them.
 
     Works through the graph once, from the result down, without recursion.
 
@@ -394,7 +398,7 @@ def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[
     incoming: dict[UOp, dict[UOp, UOp]] = {}  # of the results of calls, by argument
     for x in reversed(order):
         g = grads.get(x)
-        if x not in above or (g is None or not _flows(x)) and x not in incoming:
+        if x not in above or ((g is None or not _flows(x)) and x not in incoming):
             continue
         call = _call_with_gradient(x)
         if call is not None and g is not None:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a row to a line)
 """Rows: arithmetic, comparison, bits, selection, functions of one number, activations."""
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ ROWS = [
     Row("le", lambda a, b: a <= b, lambda a, b: a <= b, INTS, grad=False),
     Row("gt", lambda a, b: a > b, lambda a, b: a > b, TWO, grad=False),
     Row("ge", lambda a, b: a >= b, lambda a, b: a >= b, INTS, grad=False),
-    Row("lt scalar", lambda a: 0.5 < a, lambda a: 0.5 < a, grad=False),
+    Row("lt scalar", lambda a: a > 0.5, lambda a: a > 0.5, grad=False),
     Row("isclose", lambda a, b: a.isclose(b, atol=0.5), lambda a, b: np.isclose(a, b, atol=0.5), TWO, grad=False),
     Row("isclose ints", lambda a, b: a.isclose(b), lambda a, b: np.isclose(a, b), INTS, grad=False),
     Row("allclose", lambda a: a.allclose(a + 1e-9), lambda a: np.array(True), grad=False),
@@ -104,7 +105,7 @@ ROWS = [
     Row("rshift", lambda a, b: a >> 1, lambda a, b: a >> 1, BITS, grad=False),
     Row("where", lambda a, b: (a > 0).where(a, b), lambda a, b: np.where(a > 0, a, b), TWO),
     Row("where scalars", lambda a: (a > 0).where(1.5, -1), lambda a: np.where(a > 0, 1.5, -1.0), grad=False),
-    Row("where broadcast", lambda a, b: (a > 0).where(b, 0), lambda a, b: np.where(a > 0, b, 0), WIDE[:1] + ((5, 4),), grad=False),
+    Row("where broadcast", lambda a, b: (a > 0).where(b, 0), lambda a, b: np.where(a > 0, b, 0), (WIDE[0], (5, 4)), grad=False),
     Row("masked_fill", lambda a: a.masked_fill(a > 0, 7), lambda a: np.where(a > 0, 7, a)),
     Row("trunc", lambda a: a.trunc(), np.trunc, (NUMBERS,), grad=False),
     Row("floor", lambda a: a.floor(), np.floor, (NUMBERS,), grad=False),

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a row to a line)
 """Rows: reductions, softmax, normalisation, products of matrices, convolution, losses."""
 
 from __future__ import annotations

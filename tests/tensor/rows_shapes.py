@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a row to a line)
 """Rows: movement, creation, indexing, joining, scans, sorting."""
 
 from __future__ import annotations

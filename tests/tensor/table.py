@@ -102,14 +102,18 @@ def check_gradient(row: Row) -> None:
 
     def loss() -> float:
         results = [e for e in _flat(row.numpy(*wide)) if np.asarray(e).dtype.kind == "f"]
-        return float(sum(np.sum(e * w.astype(np.float64)) for e, w in zip(results, weights, strict=True)))
+        return float(
+            sum(np.sum(e * w.astype(np.float64)) for e, w in zip(results, weights, strict=True))
+        )
 
     for array, grad in zip(wide, got, strict=True):
         if array.dtype.kind != "f":
             continue
         assert grad is not None, f"{row.name}: no gradient"
         assert grad.shape == array.shape
-        np.testing.assert_allclose(grad, _differences(array, loss), rtol=2e-3, atol=2e-4, err_msg=row.name)
+        np.testing.assert_allclose(
+            grad, _differences(array, loss), rtol=2e-3, atol=2e-4, err_msg=row.name
+        )
 
 
 def _differences(x: np.ndarray[Any, Any], f: Callable[[], float]) -> np.ndarray[Any, Any]:

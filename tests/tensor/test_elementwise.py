@@ -26,7 +26,9 @@ def test_gradient(row: Row) -> None:
     check_gradient(row)
 
 
-SPECIAL = np.array([nan, inf, -inf, 0.0, -0.0, 1e30, -1e30, 1e-30, 88.0, -88.0, 200.0, -200.0], np.float32)
+SPECIAL = np.array(
+    [nan, inf, -inf, 0.0, -0.0, 1e30, -1e30, 1e-30, 88.0, -88.0, 200.0, -200.0], np.float32
+)
 
 
 def _with(function):  # type: ignore[no-untyped-def]
@@ -39,8 +41,9 @@ SPECIAL_FUNCTIONS = {
     "exp": (Tensor.exp, np.exp), "exp2": (Tensor.exp2, np.exp2), "log": (Tensor.log, np.log),
     "log2": (Tensor.log2, np.log2), "sqrt": (Tensor.sqrt, np.sqrt), "tanh": (Tensor.tanh, np.tanh),
     "reciprocal": (Tensor.reciprocal, lambda x: 1 / x), "abs": (Tensor.abs, np.abs),
-    "floor": (Tensor.floor, np.floor), "ceil": (Tensor.ceil, np.ceil), "round": (Tensor.round, np.round),
-    "trunc": (Tensor.trunc, np.trunc), "sign": (Tensor.sign, np.sign),
+    "floor": (Tensor.floor, np.floor), "ceil": (Tensor.ceil, np.ceil),
+    "round": (Tensor.round, np.round), "trunc": (Tensor.trunc, np.trunc),
+    "sign": (Tensor.sign, np.sign),
     "relu": (Tensor.relu, lambda x: np.maximum(x, 0)),
     "sigmoid": (Tensor.sigmoid, lambda x: 1 / (1 + np.exp(-x))),
     "softplus": (Tensor.softplus, lambda x: np.logaddexp(x, 0)),
@@ -49,7 +52,8 @@ SPECIAL_FUNCTIONS = {
     "isnan": (Tensor.isnan, lambda x: np.isnan(x).astype(float)),
     "isinf": (Tensor.isinf, lambda x: np.isinf(x).astype(float)),
     "isfinite": (Tensor.isfinite, lambda x: np.isfinite(x).astype(float)),
-    "times 0": (lambda t: t * 0, lambda x: x * 0), "minus itself": (lambda t: t - t, lambda x: x - x),
+    "times 0": (lambda t: t * 0, lambda x: x * 0),
+    "minus itself": (lambda t: t - t, lambda x: x - x),
     "clip": (lambda t: t.clip(-1, 1), lambda x: np.clip(x, -1, 1)),
     "max": (lambda t: t.maximum(1), lambda x: np.maximum(x, 1)),
     "min": (lambda t: t.minimum(1), lambda x: np.minimum(x, 1)),
@@ -64,7 +68,20 @@ def test_special_values(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["sigmoid", "tanh", "softplus", "logsigmoid", "elu", "selu", "silu", "gelu", "mish", "relu", "hardswish"]
+    "name",
+    [
+        "sigmoid",
+        "tanh",
+        "softplus",
+        "logsigmoid",
+        "elu",
+        "selu",
+        "silu",
+        "gelu",
+        "mish",
+        "relu",
+        "hardswish",
+    ],
 )
 def test_gradients_of_large_arguments_are_finite(name: str) -> None:
     x = Tensor([-1e4, -200.0, -90.0, 0.0, 90.0, 200.0, 1e4])
@@ -73,7 +90,15 @@ def test_gradients_of_large_arguments_are_finite(name: str) -> None:
 
 
 def test_gradient_at_the_kink() -> None:
-    for name, slope in {"relu": 0, "abs": 0, "elu": 1, "softplus": 0.5, "relu6": 0, "tanh": 1, "sigmoid": 0.25}.items():
+    for name, slope in {
+        "relu": 0,
+        "abs": 0,
+        "elu": 1,
+        "softplus": 0.5,
+        "relu6": 0,
+        "tanh": 1,
+        "sigmoid": 0.25,
+    }.items():
         x = Tensor([0.0])
         getattr(x, name)().sum().backward()
         assert x.grad.item() == pytest.approx(slope), name
@@ -133,7 +158,12 @@ def test_integer_division_by_zero_is_zero() -> None:
 
 
 def test_float_to_integer_saturates() -> None:
-    assert Tensor([1e20, -1e20, nan, 300.7]).cast(dtypes.int32).tolist() == [2**31 - 1, -(2**31), 0, 300]
+    assert Tensor([1e20, -1e20, nan, 300.7]).cast(dtypes.int32).tolist() == [
+        2**31 - 1,
+        -(2**31),
+        0,
+        300,
+    ]
     assert Tensor([1e20, -5.0, nan, 254.9]).cast(dtypes.uint8).tolist() == [255, 0, 0, 254]
 
 

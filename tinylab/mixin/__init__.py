@@ -1,8 +1,9 @@
 """The methods of the tensor language, a topic each, written against a few primitives.
 
 ``base`` what a class must give · ``elementwise`` ``functions`` ``activation`` on elements ·
-``movement`` ``creation`` views and values from nothing · ``reduce`` ``scan`` along axes · ``indexing``
-by number, slice and tensor · ``linalg`` ``conv`` ``random`` ``norm`` ``loss`` ``sort`` ``image``.
+``movement`` ``windows`` ``padding`` views · ``creation`` values from nothing · ``reduce`` ``scan``
+along axes · ``indexing`` by number, slice and tensor · ``linalg`` ``conv`` ``random`` ``norm``
+``loss`` ``sort`` ``image``.
 """
 
 from tinylab.mixin.image import ImageMixin

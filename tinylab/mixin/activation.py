@@ -1,4 +1,4 @@
-"""Activation functions of neural networks; each is stable for large arguments, gradients included."""
+"""Activation functions of neural networks; stable for large arguments, gradients included."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tinylab.mixin.functions import FunctionsMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class ActivationMixin(FunctionsMixin):

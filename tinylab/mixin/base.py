@@ -13,7 +13,7 @@ from tinylab.errors import IndexingError
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 Size: TypeAlias = Any  # an int, or the expression of a symbolic size
 Shape: TypeAlias = tuple[Size, ...]
@@ -45,9 +45,13 @@ class Primitives:
             """A number of shape (); weak where no dtype is given."""
             ...
 
+        def _known_count(self, mask: Self) -> int:
+            """How many elements of a mask are true, worked out now."""
+            ...
+
         @classmethod
         def _iota(cls, size: Size, dtype: DType) -> Self:
-            """(size,) 0, 1, 2, …"""
+            """The numbers 0, 1, 2, … up to, not including, size."""
             ...
 
         def alu(self, op: Ops, *src: Self) -> Self:
@@ -71,7 +75,9 @@ class Primitives:
             ...
 
         def _mop(self, op: Ops, arg: tuple[Any, ...]) -> Self:
-            """A movement: the new shape, the order, the sizes to put in front, (before, after) pairs,
+            """A movement.
+
+            arg is the new shape, the order, the sizes to put in front, (before, after) pairs,
             (begin, end) pairs, or one bool per axis.
             """
             ...
@@ -117,9 +123,10 @@ class Primitives:
         Raises: IndexingError when there is no such axis.
         """
         total = self.ndim + extra
-        if not -max(total, 1) <= dim < max(total, 1):
+        limit = max(total, 1)
+        if not -limit <= dim < limit:
             raise IndexingError(
-                f"{dim=} out of range [{-max(total, 1)}, {max(total, 1) - 1}] for shape {self.shape}"
+                f"{dim=} out of range [{-limit}, {limit - 1}] for shape {self.shape}"
             )
         return dim + total if dim < 0 else dim
 
@@ -140,7 +147,7 @@ def is_number(x: object) -> bool:
     return isinstance(x, (int, float))
 
 
-def as_shape(shape: tuple[Any, ...]) -> Shape:
+def as_shape(shape: Sequence[Any]) -> Shape:
     """Sizes given one by one or as one sequence.
 
     ((2, 3),) or (2, 3)  ->  (2, 3)

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinylab.dtype import DTypeLike, dtypes, least_upper_dtype, strong_dtype, sum_acc_dtype, to_dtype
+from tinylab.dtype import (
+    DTypeLike,
+    dtypes,
+    least_upper_dtype,
+    strong_dtype,
+    sum_acc_dtype,
+    to_dtype,
+)
 from tinylab.errors import OperandError, ShapeError
 from tinylab.helpers.seq import make_tuple
 from tinylab.mixin.linalg import LinalgMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 Pads = list[tuple[int, int]]  # (before, after) for each spatial axis
 
@@ -31,7 +38,9 @@ class ConvMixin(LinalgMixin):
         size = make_tuple(kernel, 2)
         count = len(size)
         if self.ndim < count:
-            raise ShapeError(f"pooling with a kernel of {count} axes needs as many, not {self.shape}")
+            raise ShapeError(
+                f"pooling with a kernel of {count} axes needs as many, not {self.shape}"
+            )
         steps = make_tuple(kernel if stride is None else stride, count)
         holes = make_tuple(dilation, count)
         pads = spatial_pads(padding, count)
@@ -107,7 +116,7 @@ class ConvMixin(LinalgMixin):
         padding: Any = 0,
         output_size: Any = None,
     ) -> Self:
-        """The opposite of `max_pool2d` with its indices: each element at its place, zeros elsewhere."""
+        """The opposite of `max_pool2d` with indices: each element at its place, zeros elsewhere."""
         size = make_tuple(kernel_size, 2)
         count = len(size)
         steps = make_tuple(kernel_size if stride is None else stride, count)
@@ -159,7 +168,11 @@ class ConvMixin(LinalgMixin):
         order = (0, 1, *range(3, 3 + count), 2, *range(3 + count, 3 + 2 * count))
         x = x.permute(order).reshape((batch, groups, 1, *space, per_group, *kernel))
         w = weight.reshape((1, groups, outs // groups, *ones, per_group, *kernel))
-        own = to_dtype(dtype) if dtype is not None else strong_dtype(least_upper_dtype(x.dtype, w.dtype))
+        own = (
+            to_dtype(dtype)
+            if dtype is not None
+            else strong_dtype(least_upper_dtype(x.dtype, w.dtype))
+        )
         wide = sum_acc_dtype(own)
         product = x.cast(own).cast(wide).mul(w.cast(own).cast(wide))
         reduced = tuple(range(3 + count, product.ndim))
@@ -243,9 +256,7 @@ def spatial_pads(padding: Any, count: int) -> Pads:
     )
 
 
-def _ceil_pads(
-    sizes: Any, kernel: Any, steps: Any, holes: Any, pads: Pads
-) -> Pads:
+def _ceil_pads(sizes: Any, kernel: Any, steps: Any, holes: Any, pads: Pads) -> Pads:
     """Padding so grown that a last, partial window counts; none begins in the padding."""
     found = []
     for n, k, s, d, (before, after) in zip(sizes, kernel, steps, holes, pads, strict=True):
@@ -268,11 +279,13 @@ def _product(sizes: Any) -> Any:
 def _check_conv(x: Any, weight: Any, groups: int) -> None:
     if x.ndim != weight.ndim or weight.ndim < 3:
         raise ShapeError(
-            f"conv2d: input {x.shape} and weight {weight.shape} need the same number of axes, 3 or more",
+            f"conv2d: input {x.shape} and weight {weight.shape} need equally many axes, 3 or more",
             help="the input is (batch, channels, height, width)",
         )
     if groups < 1 or weight.shape[0] % groups:
-        raise OperandError(f"conv2d: {weight.shape[0]} filters cannot be split into {groups} groups")
+        raise OperandError(
+            f"conv2d: {weight.shape[0]} filters cannot be split into {groups} groups"
+        )
     if groups * weight.shape[1] != x.shape[1]:
         raise ShapeError(
             f"conv2d: input {x.shape} has {x.shape[1]} channels, weight {weight.shape} with "

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 from tinylab.dtype import ConstType, DTypeLike, dtypes, to_dtype
 from tinylab.errors import CreationError, OperandError
 from tinylab.mixin.base import Size
-from tinylab.mixin.movement import MovementMixin
+from tinylab.mixin.padding import PaddingMixin
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
-class CreationMixin(MovementMixin):
+class CreationMixin(PaddingMixin):
     """Values that need no data; they are worked out where they are used."""
 
     __slots__ = ()
 
     def const_like(self, b: ConstType, dtype: Any = None) -> Self:
         """A number in this value's shape, and in its type unless another is given."""
-        return self.const(b, to_dtype(dtype) if dtype is not None else self.dtype)._broadcast_to(self.shape)
+        return self.const(b, to_dtype(dtype) if dtype is not None else self.dtype)._broadcast_to(
+            self.shape
+        )
 
     @classmethod
     def arange(
@@ -98,7 +100,7 @@ class CreationMixin(MovementMixin):
         """Where column - row >= diagonal."""
         row = cls._iota(rows, dtypes.default_int).reshape((rows, 1))
         column = cls._iota(columns, dtypes.default_int).reshape((1, columns))
-        return row + diagonal <= column
+        return column.ge(row + diagonal)
 
     def triu(self, diagonal: Size = 0) -> Self:
         """The part of each matrix on and above a diagonal; zeros below."""

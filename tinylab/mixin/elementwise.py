@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tinylab.dtype import (
     ConstType,
@@ -20,7 +20,9 @@ from tinylab.mixin.base import Primitives, Shape, same_size
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
+
+S = TypeVar("S", bound="ElementwiseMixin")
 
 
 class ElementwiseMixin(Primitives):
@@ -191,7 +193,7 @@ class ElementwiseMixin(Primitives):
         return a._mirrored().alu(Ops.MAX, b._mirrored())._mirrored()
 
     def _mirrored(self) -> Self:
-        """The values in the opposite order: -x for floats, ~x for integers (which cannot overflow)."""
+        """The values in the opposite order: -x for floats, ~x (no overflow) for integers."""
         if self.dtype.kind == "float":
             return self.neg()
         return self.bitwise_not()
@@ -489,7 +491,7 @@ class ElementwiseMixin(Primitives):
         return self.ge(x)
 
 
-def _divided(a: Any, x: float, b: Any) -> Any:
+def _divided(a: S, x: float, b: S) -> S:
     """A value over a number (b is its constant): by a product only where that rounds the same."""
     exact = x != 0 and math.isfinite(x) and abs(math.frexp(x)[0]) == 0.5 and abs(x) < 2.0**100
     if exact and abs(x) > 2.0**-100 and a.dtype.itemsize >= 4:
@@ -549,12 +551,13 @@ def _check_broadcast(a: Shape, b: Shape, what: str) -> None:
     for x, y in zip(reversed(a), reversed(b), strict=False):
         if not (same_size(x, y) or same_size(x, 1) or same_size(y, 1)):
             raise BroadcastError(
-                f"shape mismatch: objects cannot be broadcast to a single shape: {what} of {a} and {b}",
+                "shape mismatch: objects cannot be broadcast to a single shape: "
+                f"{what} of {a} and {b}",
                 help=f"sizes {x} and {y} must be equal, or one of them 1",
             )
 
 
-def _pairwise(op: Ops, values: list[Any]) -> Any:
+def _pairwise(op: Ops, values: list[S]) -> S:
     while len(values) > 1:
         pairs = zip(values[::2], values[1::2], strict=False)
         joined = [a._binop(op, b, False, op.name.lower()) for a, b in pairs]
@@ -562,23 +565,22 @@ def _pairwise(op: Ops, values: list[Any]) -> Any:
     return values[0]
 
 
-def _repeated_product(x: Any, exponent: int) -> Any:
+def _repeated_product(x: S, exponent: int) -> S:
     """x ** exponent by squaring: exact for integers, which wrap."""
     if exponent == 0:
-        return x.alu(Ops.POW, x.const(0, x.dtype)) if x.dtype.kind == "float" else x.const_like(1)
-    result, square = None, x
-    while exponent:
-        if exponent & 1:
-            result = square if result is None else result.alu(Ops.MUL, square)
-        exponent >>= 1
-        if exponent:
-            square = square.alu(Ops.MUL, square)
+        return x.alu(Ops.POW, x.const(0, x.dtype))
+    result = x
+    for bit in bin(exponent)[3:]:
+        result = result.alu(Ops.MUL, result)
+        if bit == "1":
+            result = result.alu(Ops.MUL, x)
     return result
 
 
-def _int_power(base: Any, exponent: Any) -> Any:
-    """base ** exponent for integer tensors, bit by bit of the exponent; 0 for a negative one
-    (1 for base 1, and ±1 for base -1).
+def _int_power(base: S, exponent: S) -> S:
+    """base ** exponent for integer tensors, bit by bit of the exponent.
+
+    A negative exponent gives 0, but for the bases 1 and -1, which are their own inverses.
     """
     result, square = base.const(1, base.dtype), base
     bits = exponent.dtype.itemsize * 8 - (exponent.dtype.kind == "sint")
@@ -590,4 +592,4 @@ def _int_power(base: Any, exponent: Any) -> Any:
         return result
     sign = exponent.bitwise_and(1).ne(0).where(base, base * base)
     unit = (base * base).eq(1)
-    return (exponent < 0).where(unit.where(sign, 0), result)
+    return exponent.lt(0).where(unit.where(sign, 0), result)

@@ -11,7 +11,7 @@ from tinylab.mixin.elementwise import ElementwiseMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 # Odd powers of the arctangent on [-1, 1], error below 2e-8.
 # Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 4.4.49.
@@ -40,7 +40,7 @@ class FunctionsMixin(ElementwiseMixin):
     __slots__ = ()
 
     def _in_float32(self, function: Callable[[Self], Self]) -> Self:
-        """The function worked out in float32 where the type is narrower, rounded once at the end."""
+        """The function in float32 where the type is narrower, rounded once at the end."""
         x = self._as_float()
         if x.dtype.itemsize >= 4:
             return function(x)

@@ -9,7 +9,7 @@ from tinylab.errors import OperandError
 from tinylab.mixin.sort import SortMixin
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class ImageMixin(SortMixin):
@@ -29,7 +29,9 @@ class ImageMixin(SortMixin):
         if not isinstance(size, (tuple, list)) or not 0 < len(size) <= self.ndim:
             raise OperandError(f"interpolate: {size=} needs one number for each of the last axes")
         if mode not in ("linear", "nearest", "nearest-exact"):
-            raise OperandError(f"interpolate: {mode=} is unknown", help="use linear, nearest or nearest-exact")
+            raise OperandError(
+                f"interpolate: {mode=} is unknown", help="use linear, nearest or nearest-exact"
+            )
         if mode != "linear" and align_corners:
             raise OperandError("interpolate: align_corners only goes with mode='linear'")
         x = self

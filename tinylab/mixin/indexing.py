@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from tinylab.dtype import ConstType, PyConst, dtypes
 from tinylab.errors import DTypeError, IndexingError, OperandError, ShapeError
@@ -18,7 +18,9 @@ from tinylab.mixin.scan import ScanMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
+
+S = TypeVar("S", bound="IndexingMixin")
 
 
 class AxisIndex(NamedTuple):
@@ -49,7 +51,8 @@ class IndexingMixin(ScanMixin):
         if not tensors:
             return view
         first, axes = tensor_axes(plan)
-        return _gather_axes(view, axes, [p.tensor for p in tensors], first)
+        places: list[Self] = [p.tensor for p in tensors]
+        return _gather_axes(view, axes, places, first)
 
     # *** one-hot
 
@@ -85,9 +88,7 @@ class IndexingMixin(ScanMixin):
         return _picked(hit.where(rows, 0), (self.ndim,), self.dtype)
 
     def _scatter_hits(self, dim: int, index: Self, src: Self) -> tuple[Self, Self]:
-        """(where each place of the result is hit by each source element, those elements), the axis of
-        the sources last.
-        """
+        """(where a source element hits a place of the result, the elements), sources last."""
         axis = self._axis(dim)
         _check_index_shape(src, index, -1, "scatter")
         _check_index_shape(self, index, axis, "scatter")
@@ -134,14 +135,12 @@ class IndexingMixin(ScanMixin):
         reduce: Literal["sum", "prod", "mean", "amax", "amin"],
         include_self: bool = True,
     ) -> Self:
-        """The elements of src, reduced over those that go to one place; with self among them or not.
+        """The elements of src, reduced over those that go to one place, with self or not.
 
         Raises: OperandError for an unknown reduction.
         """
         if reduce not in ("sum", "prod", "mean", "amax", "amin"):
-            raise OperandError(
-                f"{reduce=} must be one of 'sum', 'prod', 'mean', 'amax', 'amin'"
-            )
+            raise OperandError(f"{reduce=} must be one of 'sum', 'prod', 'mean', 'amax', 'amin'")
         src = src.cast(self.dtype)
         if reduce == "amin":
             mirrored = self._mirrored()
@@ -157,8 +156,8 @@ class IndexingMixin(ScanMixin):
             found = found.alu(op, self)
         if reduce == "mean":
             count = hit.cast(dtypes.int32).sum(-1) + (1 if include_self else 0)
-            whole = None if self.dtype.kind == "float" else "floor"
-            found = found.div(count, rounding_mode=whole).cast(self.dtype)
+            mean = found / count if self.dtype.kind == "float" else found // count
+            found = mean.cast(self.dtype)
         return hit.any(-1).where(found, self)
 
     def masked_select(self, mask: Any, size: int | None = None, fill_value: ConstType = 0) -> Self:
@@ -170,7 +169,8 @@ class IndexingMixin(ScanMixin):
         mask = mask.cast(dtypes.bool)._broadcast_to(x.shape)
         flat, at = x.flatten(), _mask_places(mask.flatten(), size)
         picked = flat[at.maximum(0)]
-        return (at >= 0).where(picked, self.const(fill_value, self.dtype))
+        found: Self = at.ge(0).where(picked, self.const(fill_value, self.dtype))
+        return found
 
     def nonzero(self, size: int | None = None, fill_value: ConstType = 0) -> Self:
         """The places of the elements that are not zero, a row for each; size fixes how many rows.
@@ -283,16 +283,19 @@ def _tensor_entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
         expected = x.shape[axis : axis + item.ndim]
         if item.shape != expected:
             raise IndexingError(
-                f"the mask of shape {item.shape} does not fit {expected}, axes {axis} and up of {x.shape}"
+                f"the mask of shape {item.shape} does not fit {expected}, "
+                f"the axes from {axis} on of {x.shape}"
             )
         places = x._mask_index(item)
-        return [AxisIndex("tensor", (0, n), tensor=p) for n, p in zip(expected, places, strict=True)]
+        return [
+            AxisIndex("tensor", (0, n), tensor=p) for n, p in zip(expected, places, strict=True)
+        ]
     if item.dtype.kind == "float":
         raise IndexingError(f"{item.dtype} indexing is not supported", help="index with integers")
     return [AxisIndex("tensor", (0, x.shape[axis]), tensor=item)]
 
 
-def slice_view(x: Any, plan: Sequence[AxisIndex]) -> Any:
+def slice_view(x: S, plan: Sequence[AxisIndex]) -> S:
     """The view that the slices, numbers and None of an index give; tensor axes stay whole."""
     axes = [p for p in plan if p.kind != "new"]
     tensor = [p.kind == "tensor" for p in axes]
@@ -311,7 +314,7 @@ def slice_view(x: Any, plan: Sequence[AxisIndex]) -> Any:
     return x.reshape(tuple(shape))
 
 
-def _strided(x: Any, axis: int, step: int) -> Any:
+def _strided(x: S, axis: int, step: int) -> S:
     """Each step-th element along an axis, the first included."""
     n = x.shape[axis]
     count = -(-n // step)
@@ -342,29 +345,36 @@ def tensor_axes(plan: Sequence[AxisIndex]) -> tuple[int, list[int]]:
     return (first or 0) if together else 0, axes
 
 
-def _gather_axes(x: Any, axes: list[int], tensors: list[Any], first: int) -> Any:
-    """x with some axes replaced by tensors of places, which broadcast; the result's axes at `first`."""
-    flat, shape, total = flat_places(tensors, [x.shape[a] for a in axes])
+def _gather_axes(x: S, axes: list[int], tensors: list[S], first: int) -> S:
+    """Some axes replaced by tensors of places, which broadcast; the new axes stand at `first`."""
+    places = flat_places(tensors, [x.shape[a] for a in axes])
     rest = [i for i in range(x.ndim) if i not in axes]
+    total = places.total
     source = x.permute((*axes, *rest)).reshape((total, *(x.shape[i] for i in rest)))
-    return take(source, flat, shape, first, len(rest) - first)
+    return take(source, places.flat, places.shape, first, len(rest) - first)
 
 
-def flat_places(tensors: list[Any], sizes: Sequence[Size]) -> tuple[Any, Shape, Size]:
-    """(places in the flattened axes, the common shape of the tensors, how many places there are)."""
+class FlatPlaces(NamedTuple, Generic[S]):
+    """Places in several axes made one: the index, its shape, and how many places there are."""
+
+    flat: S
+    shape: Shape
+    total: Size
+
+
+def flat_places(tensors: list[S], sizes: Sequence[Size]) -> FlatPlaces[S]:
+    """Tensors that index several axes as one tensor that indexes the axes made one."""
     shape: Shape = ()
     for t in tensors:
         _check_broadcast(shape, t.shape, "index")
         shape = _broadcast(shape, t.shape)
-    flat, total = None, 1
-    for t, n in zip(tensors, sizes, strict=True):
-        place = _wrap_negative(t, n)
-        flat = place if flat is None else flat * n + place
-        total = total * n
-    return flat, shape, total
+    flat, total = _wrap_negative(tensors[0], sizes[0]), sizes[0]
+    for t, n in zip(tensors[1:], sizes[1:], strict=True):
+        flat, total = flat * n + _wrap_negative(t, n), total * n
+    return FlatPlaces(flat, shape, total)
 
 
-def take(source: Any, index: Any, shape: Shape, before: int, after: int) -> Any:
+def take(source: S, index: S, shape: Shape, before: int, after: int) -> S:
     """source (n, before…, after…) read at index -> (before…, shape…, after…)."""
     n = source.shape[0]
     others = source.shape[1:]
@@ -379,14 +389,14 @@ def take(source: Any, index: Any, shape: Shape, before: int, after: int) -> Any:
     return found._broadcast_to((*front, *shape, *back))
 
 
-def _picked(x: Any, axes: tuple[int, ...], dtype: Any) -> Any:
+def _picked(x: S, axes: tuple[int, ...], dtype: Any) -> S:
     """The sum of at most one element that is not 0, in its own type."""
     if dtype is dtypes.bool:
         return x._reduce(Ops.MAX, axes, False) if x.numel() else x._reduce(Ops.ADD, axes, False)
     return x._reduce(Ops.ADD, axes, False)
 
 
-def _wrap_negative(index: Any, size: Size) -> Any:
+def _wrap_negative(index: S, size: Size) -> S:
     """Places counted from the end as places counted from the front."""
     if index.dtype.kind == "uint":
         return index.cast(dtypes.int64 if index.dtype.itemsize >= 4 else dtypes.int32)
@@ -408,18 +418,22 @@ def _check_index_shape(x: Any, index: Any, axis: int, what: str) -> None:
         )
 
 
-def _last_hit(hit: Any, rows: Any, otherwise: Any) -> Any:
+def _last_hit(hit: S, rows: S, otherwise: S) -> S:
     """The value of the last hit along the last axis; elsewhere the other value."""
     n = hit.shape[-1]
     if same_size(n, 0):
         return otherwise
     order = hit._iota(n, dtypes.int32) + 1
     last = hit.where(order, 0)._reduce(Ops.MAX, -1, True)
-    chosen = _picked((hit & order.eq(last)).where(rows, otherwise.const(0, otherwise.dtype)), (hit.ndim - 1,), otherwise.dtype)
+    chosen = _picked(
+        (hit & order.eq(last)).where(rows, otherwise.const(0, otherwise.dtype)),
+        (hit.ndim - 1,),
+        otherwise.dtype,
+    )
     return last.squeeze(-1).ne(0).where(chosen, otherwise)
 
 
-def _mask_places(mask: Any, size: int | None) -> Any:
+def _mask_places(mask: S, size: int | None) -> S:
     """The places of a flat mask's true elements, -1 after the last one."""
     count = mask._known_count(mask) if size is None else size
     n = mask.shape[0]
@@ -427,10 +441,10 @@ def _mask_places(mask: Any, size: int | None) -> Any:
         return mask.const(-1, dtypes.default_int)._broadcast_to((count,))
     running = mask.cast(dtypes.default_int).cumsum(0).contiguous()
     below = _count_at_most(running, mask._iota(count, dtypes.default_int))
-    return (below < n).where(below, -1)
+    return below.lt(n).where(below, -1)
 
 
-def _count_at_most(ascending: Any, wanted: Any) -> Any:
+def _count_at_most(ascending: S, wanted: S) -> S:
     """How many of some ascending numbers are at most each wanted one, by halving."""
     n = ascending.shape[0]
     found = wanted.const_like(0)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tinylab.dtype import DTypeLike, dtypes, least_upper_dtype, strong_dtype, sum_acc_dtype, to_dtype
+from tinylab.dtype import (
+    DTypeLike,
+    dtypes,
+    least_upper_dtype,
+    strong_dtype,
+    sum_acc_dtype,
+    to_dtype,
+)
 from tinylab.errors import OperandError, ShapeError
 from tinylab.helpers.seq import argfix
 from tinylab.mixin.base import same_size
@@ -14,7 +21,9 @@ from tinylab.mixin.indexing import IndexingMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
+
+S = TypeVar("S", bound="LinalgMixin")
 
 
 class LinalgMixin(IndexingMixin):
@@ -55,7 +64,9 @@ class LinalgMixin(IndexingMixin):
     def __rmatmul__(self, x: Self) -> Self:
         return self.matmul(x, True)
 
-    def linear(self, weight: Self, bias: Self | None = None, dtype: DTypeLike | None = None) -> Self:
+    def linear(
+        self, weight: Self, bias: Self | None = None, dtype: DTypeLike | None = None
+    ) -> Self:
         """self @ weight + bias; a weight with one axis scales instead."""
         if dtype is not None:
             given = to_dtype(dtype)
@@ -66,23 +77,23 @@ class LinalgMixin(IndexingMixin):
     # *** Einstein sums
 
     @classmethod
-    def einsum(
-        cls, formula: str, *operands: Any, dtype: DTypeLike | None = None
-    ) -> Self:
+    def einsum(cls, formula: str, *operands: Any, dtype: DTypeLike | None = None) -> Self:
         """A sum of products, named by letters.
 
         einsum("ij,jk->ik", a, b) is a @ b; einsum("ii->i", a) the diagonal
 
         Raises: OperandError when the formula does not fit the operands.
         """
-        values = list(argfix(*operands))
+        values: list[Self] = list(argfix(*operands))
         inputs, output = _parse_formula(formula, [v.ndim for v in values])
         prepared = [_diagonals(v, letters) for v, letters in zip(values, inputs, strict=True)]
         names = sorted({c for _, letters in prepared for c in letters})
         sizes = _letter_sizes(formula, prepared)
         missing = [c for c in output if c not in sizes]
         if missing:
-            raise OperandError(f"einsum: output letter {missing[0]!r} is in no input of {formula!r}")
+            raise OperandError(
+                f"einsum: output letter {missing[0]!r} is in no input of {formula!r}"
+            )
         spread = [_spread(v, letters, names) for v, letters in prepared]
         product = spread[0]
         for v in spread[1:]:
@@ -91,7 +102,8 @@ class LinalgMixin(IndexingMixin):
         gone = [i for i, c in enumerate(names) if c not in output]
         found = product.sum(gone, dtype=dtype) if gone else product.cast(dtype or product.dtype)
         left = [c for c in names if c in output]
-        return found.permute(tuple(left.index(c) for c in output))
+        ordered: Self = found.permute(tuple(left.index(c) for c in output))
+        return ordered
 
     # *** decompositions
 
@@ -148,10 +160,12 @@ class LinalgMixin(IndexingMixin):
         return g.transpose(-2, -1) if wide else g
 
 
-def _contract(a: Any, b: Any, dtype: DTypeLike | None) -> Any:
+def _contract(a: S, b: S, dtype: DTypeLike | None) -> S:
     """The sum over the last axis of a product that broadcasts, in a wide type, rounded once."""
-    own = to_dtype(dtype) if dtype is not None else strong_dtype(least_upper_dtype(a.dtype, b.dtype))
-    # Products of small floats are exact in float32, of bools and small integers in their sum's type.
+    own = (
+        to_dtype(dtype) if dtype is not None else strong_dtype(least_upper_dtype(a.dtype, b.dtype))
+    )
+    # Products of small floats are exact in float32, of small integers in their sum's type.
     wide = own if dtype is not None and own.itemsize >= 4 else sum_acc_dtype(own)
     product = a.cast(own).cast(wide).mul(b.cast(own).cast(wide))
     found = product._reduce(Ops.ADD, -1, False)
@@ -166,12 +180,15 @@ def _parse_formula(formula: str, ndims: list[int]) -> tuple[list[str], str]:
     if len(inputs) != len(ndims):
         raise OperandError(f"einsum: {formula!r} names {len(inputs)} operands, not {len(ndims)}")
     free = [c for c in string.ascii_letters if c not in text]
-    hidden = [n - len(i.replace("...", "")) if "..." in i else 0 for i, n in zip(inputs, ndims, strict=True)]
+    hidden = [
+        n - len(i.replace("...", "")) if "..." in i else 0
+        for i, n in zip(inputs, ndims, strict=True)
+    ]
     widest = max(hidden, default=0)
     dots = "".join(free[: max(widest, 0)])
     full = [i.replace("...", dots[widest - h :]) for i, h in zip(inputs, hidden, strict=True)]
     for letters, n in zip(full, ndims, strict=True):
-        if len(letters) != n or not letters.isalpha() and n:
+        if len(letters) != n or (not letters.isalpha() and n):
             raise OperandError(f"einsum: {letters!r} in {formula!r} does not fit {n} axes")
     if not arrow:
         joined = "".join(full)
@@ -186,7 +203,9 @@ def _diagonals(value: Any, letters: str) -> tuple[Any, str]:
         while letters.count(c) > 1:
             first, second = letters.index(c), letters.rindex(c)
             if value.shape[first] != value.shape[second]:
-                raise OperandError(f"einsum: letter {c!r} has sizes {value.shape[first]}, {value.shape[second]}")
+                raise OperandError(
+                    f"einsum: letter {c!r} has sizes {value.shape[first]}, {value.shape[second]}"
+                )
             value = value.diagonal(dim1=first, dim2=second)
             letters = "".join(x for i, x in enumerate(letters) if i not in (first, second)) + c
     return value, letters
@@ -290,4 +309,3 @@ def _complete(u: Any) -> Any:
     signs = r[..., :k, :].diagonal(dim1=-2, dim2=-1)
     first = q[..., :k] * (signs < 0).where(-1.0, 1.0).unsqueeze(-2)
     return first.cat(q[..., k:], dim=-1)
-

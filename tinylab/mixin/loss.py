@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from tinylab.dtype import dtypes
 from tinylab.errors import OperandError, ShapeError
@@ -10,7 +10,9 @@ from tinylab.mixin.base import ReductionStr
 from tinylab.mixin.norm import NormMixin
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
+
+S = TypeVar("S", bound="NormMixin")
 
 
 class LossMixin(NormMixin):
@@ -45,8 +47,9 @@ class LossMixin(NormMixin):
         label_smoothing: float = 0.0,
         reduction: ReductionStr = "mean",
     ) -> Self:
-        """Cross entropy of logits with classes along the last axis; targets equal to ignore_index do
-        not count.
+        """Cross entropy of logits with classes along the last axis.
+
+        Targets equal to ignore_index do not count.
 
         (N, C), Y (N,) -> ()
 
@@ -71,7 +74,7 @@ class LossMixin(NormMixin):
 
         (N, C), Y (N,) of classes or (N, C) of probabilities -> ()
 
-        Raises: OperandError when label_smoothing is no fraction; ShapeError when the shapes do not fit.
+        Raises: OperandError when label_smoothing is no fraction; ShapeError when shapes do not fit.
         """
         if not 0 <= label_smoothing <= 1:
             raise OperandError(f"{label_smoothing=} must be in [0, 1]")
@@ -118,7 +121,7 @@ class LossMixin(NormMixin):
         return losses._do_reduction(reduction)
 
 
-def _classes_first(classes: Any, count: int, axis: int) -> Any:
+def _classes_first(classes: S, count: int, axis: int) -> S:
     """One-hot rows with the classes along an axis."""
     hot = classes.one_hot(count)
     order = list(range(hot.ndim - 1))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tinylab.dtype import ConstType, dtypes, least_upper_dtype, strong_dtype
+from tinylab.dtype import dtypes, least_upper_dtype, strong_dtype
 from tinylab.errors import IndexingError, OperandError, ShapeError, StackError
 from tinylab.mixin.base import Shape, Size, as_shape, same_size
 from tinylab.mixin.elementwise import ElementwiseMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
+
+S = TypeVar("S", bound="MovementMixin")
 
 
 class MovementMixin(ElementwiseMixin):
@@ -61,7 +62,8 @@ class MovementMixin(ElementwiseMixin):
         axes = tuple(self._axis(a) for a in as_shape((order, *args)))
         if sorted(axes) != list(range(self.ndim)):
             raise ShapeError(
-                f"order is not a valid permutation: {as_shape((order, *args))} for shape {self.shape}"
+                f"order is not a valid permutation: {as_shape((order, *args))} "
+                f"for shape {self.shape}"
             )
         return self if axes == tuple(range(self.ndim)) else self._mop(Ops.PERMUTE, axes)
 
@@ -74,7 +76,9 @@ class MovementMixin(ElementwiseMixin):
         """
         given = as_shape((shape, *args))
         if len(given) < self.ndim:
-            raise ShapeError(f"cannot broadcast tensor to fewer dimensions: {self.shape} to {given}")
+            raise ShapeError(
+                f"cannot broadcast tensor to fewer dimensions: {self.shape} to {given}"
+            )
         old = (1,) * (len(given) - self.ndim) + tuple(self.shape)
         kept = (None, -1)
         new = tuple(o if _is_any(n, kept) else n for o, n in zip(old, given, strict=True))
@@ -119,7 +123,10 @@ class MovementMixin(ElementwiseMixin):
             ints = isinstance(low, int) and isinstance(high, int) and isinstance(size, int)
             if ints and not 0 <= low <= high <= size:
                 raise ShapeError(f"invalid shrink {box} for shape {self.shape}")
-        whole = all(same_size(lo, 0) and same_size(hi, s) for (lo, hi), s in zip(box, self.shape, strict=True))
+        whole = all(
+            same_size(lo, 0) and same_size(hi, s)
+            for (lo, hi), s in zip(box, self.shape, strict=True)
+        )
         return self if whole else self._mop(Ops.SHRINK, box)
 
     def _zero_pad(self, pads: Sequence[tuple[Size, Size]]) -> Self:
@@ -246,7 +253,9 @@ class MovementMixin(ElementwiseMixin):
         if isinstance(sizes, int):
             sizes = [min(sizes, total - i) for i in range(0, max(total, 1), max(sizes, 1))]
         if sum(sizes) != total:
-            raise ShapeError(f"split: sizes {list(sizes)} do not add up to {total}, the size of axis {axis}")
+            raise ShapeError(
+                f"split: sizes {list(sizes)} do not add up to {total}, the size of axis {axis}"
+            )
         ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         return tuple(
             self._shrink_axis(axis, end - size, end) for size, end in zip(sizes, ends, strict=True)
@@ -303,7 +312,11 @@ class MovementMixin(ElementwiseMixin):
             raise ShapeError(f"repeat: {counts} has fewer numbers than {self.shape} has axes")
         tall = tuple(x for s in shape for x in (1, s))
         wide = tuple(x for r, s in zip(counts, shape, strict=True) for x in (r, s))
-        return self.reshape(tall).expand(wide).reshape(tuple(r * s for r, s in zip(counts, shape, strict=True)))
+        return (
+            self.reshape(tall)
+            .expand(wide)
+            .reshape(tuple(r * s for r, s in zip(counts, shape, strict=True)))
+        )
 
     def repeat_interleave(self, repeats: int, dim: int | None = None) -> Self:
         """Each element several times in a row.
@@ -316,7 +329,9 @@ class MovementMixin(ElementwiseMixin):
         new = (*x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
         return x.reshape(tall).expand(wide).reshape(new)
 
-    def roll(self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Self:
+    def roll(
+        self, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None
+    ) -> Self:
         """The elements shifted along axes; what leaves at the end comes in at the front.
 
         [1, 2, 3].roll(1) -> [3, 1, 2]
@@ -341,155 +356,9 @@ class MovementMixin(ElementwiseMixin):
                 found = tail.cat(found._shrink_axis(axis, 0, size - cut), dim=axis)
         return found
 
-    # *** windows and diagonals
-
-    def unfold(self, dim: int, size: Size, step: int) -> Self:
-        """Windows along an axis; their elements become a new last axis.
-
-        [1, 2, 3, 4].unfold(0, 2, 1) -> [[1, 2], [2, 3], [3, 4]]
-
-        Raises: ShapeError when a window is larger than the axis.
-        """
-        axis = self._axis(dim)
-        if size <= 0 or step <= 0 or size > self.shape[axis]:
-            raise ShapeError(
-                f"unfold: {size=} must be in [1, {self.shape[axis]}] and {step=} above 0 for axis {axis}"
-            )
-        others = [i for i in range(self.ndim) if i != axis]
-        windows = self.permute((*others, axis))._windows((size,), (step,), (1,))
-        found, window = self.ndim - 1, self.ndim
-        return windows.permute((*range(axis), found, *range(axis, self.ndim - 1), window))
-
-    def _windows(
-        self, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
-    ) -> Self:
-        """Sliding windows over the last axes, as a view: (…, sizes of outputs, sizes of the kernel).
-
-        Each axis is repeated so often that a reshape shears it: row k of the result starts k * dilation
-        later than row 0.
-
-        (4,), kernel 2, stride 1 -> (3, 2)
-        """
-        count, lead = len(kernel), self.ndim - len(kernel)
-        x = self
-        sizes = self.shape[lead:]
-        spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-        for i, (size, span) in enumerate(zip(sizes, spans, strict=True)):
-            if span > size:
-                raise ShapeError(
-                    f"a kernel of {kernel} with dilation {dilation} does not fit into {sizes} "
-                    f"(axis {lead + i} needs {span})",
-                    help="add padding, or make the kernel smaller",
-                )
-        outs = [(n - span) // s + 1 for n, span, s in zip(sizes, spans, stride, strict=True)]
-        for i in range(count):
-            x = _window_axis(x, lead + 2 * i, kernel[i], stride[i], dilation[i], outs[i])
-        order = [lead + 2 * i for i in range(count)] + [lead + 2 * i + 1 for i in range(count)]
-        return x.permute((*range(lead), *order))
-
-    def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Self:
-        """The diagonal of two axes, as a new last axis; offset moves it to the right.
-
-        [[1, 2], [3, 4]].diagonal() -> [1, 4]
-
-        Raises: IndexingError when both axes are the same one.
-        """
-        a, b = self._axis(dim1), self._axis(dim2)
-        if a == b:
-            raise IndexingError(f"diagonal: {dim1=} and {dim2=} are the same axis")
-        rest = [i for i in range(self.ndim) if i not in (a, b)]
-        x = self.permute((*rest, a, b))
-        rows, cols = x.shape[-2:]
-        top, left = max(-offset, 0), max(offset, 0)
-        size = max(min(rows - top, cols - left), 0)
-        lead = tuple(x.shape[:-2])
-        keep: list[Any] = [None] * len(lead)
-        if size == 0:
-            return x.shrink((*keep, (0, 0), (0, min(cols, 1)))).reshape((*lead, 0))
-        x = x.shrink((*keep, (top, top + size), (left, left + size)))
-        # Rows one element longer shear the square: the diagonal becomes the first column.
-        x = x.reshape((*lead, size * size))._zero_pad([(0, 0)] * len(lead) + [(0, size)])
-        x = x.reshape((*lead, size, size + 1))
-        return x.shrink((*keep, None, (0, 1))).reshape((*lead, size))
-
-    def diag(self) -> Self:
-        """A square with these elements on its diagonal.
-
-        [1, 2] -> [[1, 0], [0, 2]]
-
-        Raises: ShapeError unless there is one axis.
-        """
-        if self.ndim != 1:
-            raise ShapeError(f"diag: expected one axis, got shape {self.shape}")
-        n = self.shape[0]
-        x = self.reshape((n, 1))._zero_pad([(0, 0), (0, n)]).reshape((-1,))
-        return x.shrink(((0, n * n),)).reshape((n, n))
-
-    # *** padding
-
-    def pad(
-        self,
-        padding: Sequence[Any],
-        mode: str = "constant",
-        value: ConstType = 0.0,
-    ) -> Self:
-        """Elements around the value; negative numbers cut some off.
-
-        padding is flat as in PyTorch (last axis first: left, right, top, bottom) or one pair or None
-        for each axis. mode is constant, reflect, replicate or circular.
-
-        [1, 2].pad((1, 2)) -> [0, 1, 2, 0, 0];  [1, 2].pad(((1, 0),)) -> [0, 1, 2]
-
-        Raises: ShapeError for a padding of the wrong length or too large for its mode.
-        """
-        pads = _pad_pairs(self.shape, padding)
-        if mode not in ("constant", "reflect", "replicate", "circular"):
-            raise OperandError(
-                f"pad: {mode=} is not supported", help="use constant, reflect, replicate or circular"
-            )
-        cut = self.shrink(
-            tuple((max(-b, 0), s - max(-a, 0)) for (b, a), s in zip(pads, self.shape, strict=True))
-            if any(b < 0 or a < 0 for b, a in pads)
-            else (None,) * self.ndim
-        )
-        grow = [(max(b, 0), max(a, 0)) for b, a in pads]
-        if mode == "constant":
-            return cut._pad_constant(grow, value)
-        for axis, (before, after) in enumerate(grow):
-            if before or after:
-                cut = _pad_like(cut, axis, before, after, mode)
-        return cut
-
-    def _pad_constant(self, pads: list[tuple[int, int]], value: ConstType) -> Self:
-        padded = self._zero_pad(pads)
-        if padded is self or (isinstance(value, (int, float)) and value == 0 and not _is_minus_zero(value)):
-            return padded
-        dtype = self._operands(value, False, "pad")[0].dtype
-        mask = self._true_like()._zero_pad(pads)
-        return mask.where(padded.cast(dtype), self.const(value, dtype))
-
-    def _true_like(self) -> Self:
-        return self.const(True, dtypes.bool)._broadcast_to(self.shape)
-
-    def pad_to(self, shape: Any, *args: Any, value: ConstType = 0) -> Self:
-        """Elements put after the value along each axis, up to another shape; None keeps a size."""
-        given = as_shape((shape, *args))
-        if len(given) != self.ndim:
-            raise ShapeError(f"pad_to: {given} has another number of axes than {self.shape}")
-        pairs = [
-            (0, 0 if g is None else g - s) for g, s in zip(given, self.shape, strict=True)
-        ]
-        if any(isinstance(a, int) and a < 0 for _, a in pairs):
-            raise ShapeError(f"invalid pad: {self.shape} is larger than {given}")
-        return self._pad_constant(pairs, value)
-
 
 def _is_any(x: Any, values: tuple[Any, ...]) -> bool:
     return x is None or (isinstance(x, int) and x in values)
-
-
-def _is_minus_zero(value: float) -> bool:
-    return math.copysign(1.0, value) < 0
 
 
 def _count(shape: Shape) -> Size:
@@ -508,12 +377,13 @@ def _fill_size(old: Shape, new: Shape) -> Shape:
     total = _count(old)
     if isinstance(rest, int) and isinstance(total, int) and (rest <= 0 or total % rest):
         raise ShapeError(
-            f"size mismatch, can't reshape {old} to {new}: {total} elements are no multiple of {rest}"
+            f"size mismatch, can't reshape {old} to {new}: "
+            f"{total} elements are no multiple of {rest}"
         )
     return tuple(total // rest if i == missing[0] else s for i, s in enumerate(new))
 
 
-def _same_types(parts: list[Any]) -> list[Any]:
+def _same_types(parts: list[S]) -> list[S]:
     """The parts in one element type."""
     if all(p.dtype is parts[0].dtype for p in parts):
         return parts
@@ -527,11 +397,11 @@ def _same_but(a: Shape, b: Shape, axis: int) -> bool:
     return all(same_size(x, y) for i, (x, y) in enumerate(zip(a, b, strict=True)) if i != axis)
 
 
-def _join(parts: list[Any], axis: int) -> Any:
-    """Parts along an axis: each padded with zeros to the whole, then added.
+def _join(parts: list[S], axis: int) -> S:
+    """Parts along an axis: each padded to the whole, then chosen where it lies.
 
-    Booleans are joined by "or". Few parts are one kernel; many are joined in groups that are stored,
-    so that no kernel reads more than a few buffers.
+    Few parts are one kernel; many are joined in groups that are stored, so that no kernel reads
+    more than a few buffers.
     """
     while len(parts) > 1:
         if len(parts) <= _JOIN_LIMIT:
@@ -545,113 +415,25 @@ def _join(parts: list[Any], axis: int) -> Any:
 _JOIN_LIMIT = 16
 
 
-def _join_few(parts: list[Any], axis: int) -> Any:
+def _join_few(parts: list[S], axis: int) -> S:
     total = sum(p.shape[axis] for p in parts)
-    begin, found = 0, None
+    begin, wide = 0, []
     for part in parts:
-        size = part.shape[axis]
+        end = begin + part.shape[axis]
         pads = [(0, 0)] * part.ndim
-        pads[axis] = (begin, total - begin - size)
-        wide, begin = part._zero_pad(pads), begin + size
-        if found is None:
-            found, end = wide, begin
-            continue
+        pads[axis] = (begin, total - end)
+        wide.append((part._zero_pad(pads), begin))
+        begin = end
+    found = wide[0][0]
+    for part, begin in wide[1:]:
         # Selecting, not adding: 0 + NaN elsewhere stays out, and -0.0 stays itself.
-        found = _first_part(found, end, axis).where(found, wide)
-        end = begin
+        found = _first_part(found, begin, axis).where(found, part)
     return found
 
 
-def _first_part(like: Any, end: int, axis: int) -> Any:
+def _first_part(like: S, end: int, axis: int) -> S:
     """True before end along an axis, of a shape that broadcasts."""
     total = like.shape[axis]
     shape = tuple(total if i == axis else 1 for i in range(like.ndim))
     true = like.const(True, dtypes.bool)._broadcast_to((end,))
     return true._zero_pad([(0, total - end)]).reshape(shape)
-
-
-def _window_axis(x: Any, axis: int, kernel: int, stride: int, dilation: int, out: int) -> Any:
-    """One axis of size n replaced by (out, kernel): [i, k] is element i * stride + k * dilation."""
-    shape, n = x.shape, x.shape[axis]
-    lead, tail = shape[:axis], shape[axis + 1 :]
-
-    def box(*sizes: int) -> tuple[Any, ...]:
-        return (*(None for _ in lead), *((0, s) for s in sizes), *(None for _ in tail))
-
-    if kernel == 1:
-        x = x.shrink(box((out - 1) * stride + 1))
-        return _every(x, axis, stride, out).reshape((*lead, out, 1, *tail))
-    if kernel <= stride and dilation == 1:
-        # Windows that do not overlap are a reshape.
-        need = out * stride
-        x = x.shrink(box(min(n, need)))
-        x = x._zero_pad([(0, 0)] * axis + [(0, max(need - n, 0))] + [(0, 0)] * len(tail))
-        x = x.reshape((*lead, out, stride, *tail))
-        return x.shrink((*(None for _ in lead), None, (0, kernel), *(None for _ in tail)))
-    # Rows of n + dilation in a run of copies of n: row k starts k * dilation later.
-    copies = -(-kernel * (n + dilation) // n)
-    x = x.reshape((*lead, 1, n, *tail)).expand((*lead, copies, n, *tail))
-    x = x.reshape((*lead, copies * n, *tail)).shrink(box(kernel * (n + dilation)))
-    x = x.reshape((*lead, kernel, n + dilation, *tail)).shrink(box(kernel, (out - 1) * stride + 1))
-    x = _every(x, axis + 1, stride, out)
-    order = (*range(axis), axis + 1, axis, *range(axis + 2, x.ndim))
-    return x.permute(order)
-
-
-def _every(x: Any, axis: int, step: int, out: int) -> Any:
-    """Each step-th element of an axis of size (out - 1) * step + 1."""
-    if step == 1:
-        return x
-    pads = [(0, 0)] * x.ndim
-    pads[axis] = (0, step - 1)
-    shape = x.shape
-    x = x._zero_pad(pads).reshape((*shape[:axis], out, step, *shape[axis + 1 :]))
-    keep = tuple((0, 1) if i == axis + 1 else None for i in range(x.ndim))
-    return x.shrink(keep).reshape((*shape[:axis], out, *shape[axis + 1 :]))
-
-
-def _pad_pairs(shape: Shape, padding: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Any form of padding as one (before, after) pair for each axis."""
-    ndim = len(shape)
-    if all(p is None or isinstance(p, (tuple, list)) for p in padding):
-        pads = [(0, 0) if p is None else tuple(p) for p in padding]
-        if len(pads) != ndim or any(len(p) != 2 for p in pads):
-            raise ShapeError(
-                f"padding length is improper, {padding} for shape {shape}",
-                help="give one (before, after) pair for each axis",
-            )
-        return pads
-    if len(padding) % 2 or len(padding) > 2 * ndim or any(p is None for p in padding):
-        raise ShapeError(
-            f"padding length is improper, {padding} for shape {shape}",
-            help="give an even number of sizes, the last axis first",
-        )
-    flat = list(zip(padding[::2], padding[1::2], strict=True))
-    return [(0, 0)] * (ndim - len(flat)) + flat[::-1]
-
-
-def _pad_like(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
-    """One axis padded with its own elements: mirrored, repeated at the edge, or from the other end."""
-    size = x.shape[axis]
-    if mode == "reflect" and max(before, after) >= size:
-        raise ShapeError(
-            f"padding ({before}, {after}) should be less than the input size {size} for mode=reflect"
-        )
-    if mode == "circular" and max(before, after) > size:
-        raise ShapeError(f"padding ({before}, {after}) should not wrap twice around size {size}")
-    cut = x._shrink_axis
-    if mode == "reflect":
-        left, right = cut(axis, 1, before + 1).flip(axis), cut(axis, size - 1 - after, size - 1).flip(axis)
-    elif mode == "circular":
-        left, right = cut(axis, size - before, size), cut(axis, 0, after)
-    else:
-
-        def edge(begin: int, count: int) -> Any:
-            shape = tuple(count if i == axis else s for i, s in enumerate(x.shape))
-            return cut(axis, begin, begin + 1).expand(shape)
-
-        if size == 0:
-            raise ShapeError(f"pad: axis {axis} of {x.shape} has no edge to repeat")
-        left, right = edge(0, before), edge(size - 1, after)
-    parts = ([left] if before else []) + [x] + ([right] if after else [])
-    return parts[0].cat(*parts[1:], dim=axis)

@@ -11,7 +11,7 @@ from tinylab.errors import OperandError, ShapeError
 from tinylab.mixin.random import RandomMixin
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class NormMixin(RandomMixin):

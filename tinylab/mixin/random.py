@@ -13,7 +13,7 @@ from tinylab.mixin.base import as_shape
 from tinylab.mixin.conv import ConvMixin
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class RandomMixin(ConvMixin):
@@ -44,7 +44,9 @@ class RandomMixin(ConvMixin):
         Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
         """
         place = cls._iota(num, dtypes.uint64)
-        block = (counter.reshape(1) + place.rshift(1)).threefry(key.reshape(1)._broadcast_to((num,)))
+        block = (counter.reshape(1) + place.rshift(1)).threefry(
+            key.reshape(1)._broadcast_to((num,))
+        )
         return block.rshift(place.bitwise_and(1) * 32).cast(dtypes.uint32)
 
     def _fraction(self, dtype: DType) -> Self:
@@ -126,7 +128,7 @@ class RandomMixin(ConvMixin):
         """Uniform in [-1, 1), divided by the square root of the number of elements."""
         sizes = as_shape(shape)
         bound = float(prod(sizes)) ** -0.5
-        return cls.uniform(*sizes, low=-1.0, high=1.0, **kwargs) * bound
+        return cls.uniform(*sizes, low=-1.0, high=1.0, **kwargs).mul(bound)
 
     @classmethod
     def glorot_uniform(cls, *shape: Any, **kwargs: Any) -> Self:
@@ -158,11 +160,9 @@ class RandomMixin(ConvMixin):
         return cls.normal(*sizes, mean=0.0, std=_kaiming_std(sizes, a), **kwargs)
 
     @classmethod
-    def randperm(
-        cls, n: int, device: Any = None, dtype: Any = dtypes.int, **kwargs: Any
-    ) -> Self:
+    def randperm(cls, n: int, device: Any = None, dtype: Any = dtypes.int, **kwargs: Any) -> Self:
         """The numbers 0 to n - 1 in random order."""
-        # Sorting by 31 random bits; equal ones keep their order, which no one can tell for n << 2**15.
+        # Sorting by 31 random bits; equal ones, which keep their order, are rare for n << 2**15.
         words = cls._random_words(n, device).rshift(1).cast(dtypes.int32)
         sort: Any = words
         return sort.argsort().cast(dtype)  # type: ignore[no-any-return]
@@ -175,11 +175,15 @@ class RandomMixin(ConvMixin):
         Raises: ShapeError for other shapes, or more samples without replacement than elements.
         """
         if not 1 <= self.ndim <= 2 or num_samples <= 0:
-            raise ShapeError(f"multinomial: shape {self.shape} must have 1 or 2 axes, {num_samples=} above 0")
+            raise ShapeError(
+                f"multinomial: shape {self.shape} must have 1 or 2 axes, {num_samples=} above 0"
+            )
         weight = self if self.ndim == 2 else self.unsqueeze(0)
         rows, classes = weight.shape
         if not replacement and num_samples > classes:
-            raise ShapeError(f"multinomial: {num_samples=} of {classes} elements without replacement")
+            raise ShapeError(
+                f"multinomial: {num_samples=} of {classes} elements without replacement"
+            )
         if replacement or num_samples == 1:
             cdf = weight.cast(dtypes.float32).cumsum(1)
             draw = self.rand(num_samples, rows, 1, device=self.device) * cdf[:, -1:]
@@ -203,7 +207,9 @@ class RandomMixin(ConvMixin):
             return self
         if p == 1:
             return self.const_like(0)
-        keep = self.rand(*self.shape, device=self.device, dtype=dtypes.default_float, contiguous=False)
+        keep = self.rand(
+            *self.shape, device=self.device, dtype=dtypes.default_float, contiguous=False
+        )
         return (keep >= p).contiguous().where(self, 0) * (1 / (1 - p))
 
 

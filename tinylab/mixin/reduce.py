@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import DType, DTypeLike, dtypes, strong_dtype, sum_acc_dtype, to_dtype
 from tinylab.errors import ShapeError
@@ -13,7 +13,9 @@ from tinylab.mixin.creation import CreationMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
+
+S = TypeVar("S", bound="ReduceMixin")
 
 
 class ReduceMixin(ActivationMixin, CreationMixin):
@@ -31,7 +33,9 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         empty = any(same_size(self.shape[i], 0) for i in axes)
         nothing = any(same_size(s, 0) for s in kept)
         if empty and op is Ops.MAX and not nothing:
-            raise ShapeError(f"cannot take the maximum or minimum of no elements, shape {self.shape}")
+            raise ShapeError(
+                f"cannot take the maximum or minimum of no elements, shape {self.shape}"
+            )
         if empty or nothing:
             start = 1 if op is Ops.MUL else 0
             found = self.const(start, self.dtype)._broadcast_to(kept)
@@ -61,7 +65,9 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         """
         return self._accumulate(Ops.ADD, axis, keepdim, dtype)
 
-    def prod(self, axis: Axes = None, keepdim: bool = False, dtype: DTypeLike | None = None) -> Self:
+    def prod(
+        self, axis: Axes = None, keepdim: bool = False, dtype: DTypeLike | None = None
+    ) -> Self:
         """The product of the elements along axes."""
         return self._accumulate(Ops.MUL, axis, keepdim, dtype)
 
@@ -98,7 +104,7 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         own = self._as_float().dtype
         wide = sum_acc_dtype(strong_dtype(own))
         total = self.cast(wide)._reduce(Ops.ADD, axis, keepdim)
-        return (total / self._count(axis)).cast(strong_dtype(own))
+        return total.div(self._count(axis)).cast(strong_dtype(own))
 
     def _count(self, axis: Axes) -> Any:
         """How many elements a reduction over the axes takes together."""
@@ -160,7 +166,9 @@ class ReduceMixin(ActivationMixin, CreationMixin):
 
     def softmin(self, axis: Axes = -1, dtype: DTypeLike | None = None) -> Self:
         """`softmax` of the negated values."""
-        return self._softmax_input(dtype).neg().softmax(axis, dtype).cast(self._softmax_dtype(dtype))
+        return (
+            self._softmax_input(dtype).neg().softmax(axis, dtype).cast(self._softmax_dtype(dtype))
+        )
 
     def log_softmax(self, axis: Axes = -1, dtype: DTypeLike | None = None) -> Self:
         """The logarithm of `softmax`, without the loss of small numbers."""
@@ -174,7 +182,7 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         return to_dtype(dtype) if dtype is not None else strong_dtype(self._as_float().dtype)
 
     def _softmax_input(self, dtype: DTypeLike | None) -> Self:
-        """The values in the type asked for, at least float32: small floats are rounded once, at the end."""
+        """The values in at least float32: small floats are rounded once, at the end."""
         return self.cast(sum_acc_dtype(self._softmax_dtype(dtype)))
 
     def logsumexp(self, axis: Axes = None, keepdim: bool = False) -> Self:
@@ -191,7 +199,7 @@ class ReduceMixin(ActivationMixin, CreationMixin):
     # *** places of the extremes
 
     def argmax(self, axis: int | None = None, keepdim: bool = False) -> Self:
-        """The first place of the largest element along an axis (of all, if None); NaN is the largest.
+        """The first place of the largest element along an axis, or of all; NaN is the largest.
 
         [3, 1, 3].argmax() -> 0
         """
@@ -206,14 +214,14 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         # The largest of n - place among the hits belongs to the first place.
         shape = tuple(n if i == place else 1 for i in range(self.ndim))
         left = (n - self._iota(n, dtypes.default_int)).reshape(shape)
-        return n - found.where(left, 0).max(place, keepdim)
+        return found.where(left, 0).max(place, keepdim).sub(n, reverse=True)
 
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:
         """The first place of the smallest element along an axis; NaN is the smallest."""
         return self._mirrored().argmax(axis, keepdim)
 
 
-def _logical(truth: Any, axis: Axes, keepdim: bool) -> Any:
+def _logical(truth: S, axis: Axes, keepdim: bool) -> S:
     """Whether some element is true: the maximum, or False of nothing."""
     axes = truth._axes(axis)
     if any(same_size(truth.shape[a], 0) for a in axes):

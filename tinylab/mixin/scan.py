@@ -7,7 +7,7 @@ totals. The work is n times the block's size, not n squared, in as few kernels a
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import dtypes, strong_dtype, sum_acc_dtype
 from tinylab.mixin.base import same_size
@@ -15,7 +15,9 @@ from tinylab.mixin.reduce import ReduceMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
+
+S = TypeVar("S", bound="ScanMixin")
 
 BLOCK = 32
 
@@ -77,7 +79,7 @@ class ScanMixin(ReduceMixin):
         return _scan_logs(self._as_float(), place)
 
 
-def _accumulated(x: Any, op: Ops, axis: int) -> Any:
+def _accumulated(x: S, op: Ops, axis: int) -> S:
     place = x._axis(axis)
     own = strong_dtype(x.dtype)
     wide = x.cast(sum_acc_dtype(own))
@@ -89,7 +91,7 @@ def _neutral(op: Ops, dtype: Any) -> Any:
     return {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtype.min}[op]
 
 
-def _scan(x: Any, op: Ops, axis: int) -> Any:
+def _scan(x: S, op: Ops, axis: int) -> S:
     """The scan along one axis: inside blocks by windows, between blocks by recursion."""
     n = x.shape[axis]
     if same_size(n, 0) or x.numel() == 0:
@@ -112,7 +114,7 @@ def _scan(x: Any, op: Ops, axis: int) -> Any:
     return found.permute(tuple(back))
 
 
-def _scan_window(x: Any, op: Ops, axis: int) -> Any:
+def _scan_window(x: S, op: Ops, axis: int) -> S:
     """Each element with all before it, as a reduction over windows of the axis."""
     n = x.shape[axis]
     last = x.ndim - 1
@@ -123,7 +125,7 @@ def _scan_window(x: Any, op: Ops, axis: int) -> Any:
     return found.permute(tuple(order.index(i) for i in range(x.ndim)))
 
 
-def _scan_logs(x: Any, axis: int) -> Any:
+def _scan_logs(x: S, axis: int) -> S:
     """Every window's logsumexp; the running maximum keeps the exponentials small."""
     if x.shape[axis] > BLOCK:
         return _scan_pairs(x, axis)
@@ -131,7 +133,7 @@ def _scan_logs(x: Any, axis: int) -> Any:
     return _log_windows(x, top.isfinite().where(top, 0), axis)
 
 
-def _log_windows(x: Any, top: Any, axis: int) -> Any:
+def _log_windows(x: S, top: S, axis: int) -> S:
     n, last = x.shape[axis], x.ndim - 1
     order = (*(i for i in range(x.ndim) if i != axis), axis)
     back = tuple(order.index(i) for i in range(x.ndim))
@@ -141,7 +143,7 @@ def _log_windows(x: Any, top: Any, axis: int) -> Any:
     return (powers._rop(Ops.ADD, (last + 1,)).log() + shift).permute(back)
 
 
-def _scan_pairs(x: Any, axis: int) -> Any:
+def _scan_pairs(x: S, axis: int) -> S:
     """A scan by doubling distances, for folds that are no reduction.
 
     Source: Hillis, Steele, "Data parallel algorithms", 1986.

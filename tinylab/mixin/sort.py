@@ -12,7 +12,7 @@ from tinylab.errors import OperandError, ShapeError
 from tinylab.mixin.loss import LossMixin
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class SortMixin(LossMixin):

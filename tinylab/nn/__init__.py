@@ -65,7 +65,7 @@ class BatchNorm:
             self.running_var = Tensor.ones(sz).is_param_(False)
 
     def calc_stats(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(mean, variance) of each channel: the batch's while TRAINING, else the remembered ones."""
+        """(mean, variance) of each channel: the batch's while TRAINING, else those remembered."""
         if self.track_running_stats and not TRAINING.value:
             return self.running_mean, self.running_var
         axes = [i for i in range(x.ndim) if i != 1]
@@ -74,6 +74,7 @@ class BatchNorm:
         return mean, centred.square().mean(axes)
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Normalise the channels."""
         mean, var = self.calc_stats(x)
         if self.track_running_stats and TRAINING.value:
             self._remember(x, mean.detach(), var.detach())
@@ -118,6 +119,7 @@ class Conv2d:
         self.bias: Tensor | None = _uniform(bound, out_channels) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Convolve with the filters."""
         return x.conv2d(
             self.weight, self.bias, self.groups, self.stride, self.dilation, self.padding
         )
@@ -138,7 +140,7 @@ def _padding(padding: Any, kernel: tuple[int, ...], stride: Any, dilation: Any) 
     return tuple(p for t in reversed(total) for p in (t // 2, t - t // 2))
 
 
-def Conv1d(  # noqa: N802
+def Conv1d(
     in_channels: int,
     out_channels: int,
     kernel_size: int,
@@ -183,6 +185,7 @@ class ConvTranspose2d(Conv2d):
         self.output_padding = output_padding
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Convolve, transposed, with the filters."""
         return x.conv_transpose2d(
             self.weight,
             self.bias,
@@ -194,7 +197,7 @@ class ConvTranspose2d(Conv2d):
         )
 
 
-def ConvTranspose1d(  # noqa: N802
+def ConvTranspose1d(
     in_channels: int,
     out_channels: int,
     kernel_size: int,
@@ -234,6 +237,7 @@ class Linear:
         self.bias: Tensor | None = _uniform(bound, out_features) if bias else None
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Multiply with the weight and add the bias."""
         return x.linear(self.weight.transpose(), self.bias)
 
 
@@ -253,6 +257,7 @@ class GroupNorm:
         self.bias: Tensor | None = Tensor.zeros(num_channels) if affine else None
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Normalise the groups of channels."""
         grouped = x.reshape(x.shape[0], self.num_groups, -1)
         y = grouped.layernorm(eps=self.eps).reshape(x.shape)
         if self.weight is None or self.bias is None:
@@ -275,6 +280,7 @@ class InstanceNorm:
         self.bias: Tensor | None = Tensor.zeros(num_features) if affine else None
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Normalise the channels of each example."""
         y = x.reshape(x.shape[0], self.num_features, -1).layernorm(eps=self.eps).reshape(x.shape)
         if self.weight is None or self.bias is None:
             return y
@@ -305,6 +311,7 @@ class LayerNorm:
             self.bias = Tensor.zeros(*self.normalized_shape)
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Normalise the last axes."""
         if x.shape[-len(self.normalized_shape) :] != self.normalized_shape:
             raise OperandError(
                 f"last dimensions of {x.shape} must match {self.normalized_shape}",
@@ -321,6 +328,7 @@ class LayerNorm2d(LayerNorm):
     """
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Normalise the channels."""
         return super().__call__(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
@@ -335,6 +343,7 @@ class RMSNorm:
         self.weight: Tensor | None = Tensor.ones(dim) if elementwise_affine else None
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Normalise the last axis."""
         wide = x.float()
         y = (wide * (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()).cast(x.dtype)
         return y if self.weight is None else y * self.weight
@@ -351,6 +360,7 @@ class Embedding:
         self.weight = Tensor.glorot_uniform(vocab_size, embed_size).clone()
 
     def __call__(self, idx: Tensor) -> Tensor:
+        """Pick the rows."""
         if idx.dtype.kind not in ("sint", "uint"):
             raise OperandError(
                 f"Expected integer dtype for index in embedding, got {idx.dtype}",
@@ -374,9 +384,8 @@ class LSTMCell:
         self.bias_ih: Tensor | None = Tensor.zeros(hidden_size * 4) if bias else None
         self.bias_hh: Tensor | None = Tensor.zeros(hidden_size * 4) if bias else None
 
-    def __call__(
-        self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
+        """Take one step: (hidden state, cell state)."""
         if hc is None:
             zero = Tensor.zeros(x.shape[0], self.weight_hh.shape[1], dtype=x.dtype, device=x.device)
             hc = (zero, zero)

@@ -40,9 +40,7 @@ class Optimizer:
 
     def _state(self) -> list[Tensor]:
         """Zeros for each parameter."""
-        return [
-            Tensor.zeros(*p.shape, dtype=_state_dtype(p), device=p.device) for p in self.params
-        ]
+        return [Tensor.zeros(*p.shape, dtype=_state_dtype(p), device=p.device) for p in self.params]
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -84,9 +82,7 @@ class Optimizer:
         wide = p.detach().cast(_state_dtype(p))
         return (wide - update.cast(wide.dtype)).cast(p.dtype)
 
-    def _step(
-        self, params: list[Tensor], grads: list[Tensor]
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    def _step(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """(what to take from each parameter, tensors to compute besides)."""
         raise NotImplementedError(f"{type(self).__name__}._step")
 
@@ -146,16 +142,21 @@ class LARS(Optimizer):
         fused: Any = FUSE_OPTIM,
     ) -> None:
         super().__init__(params, lr, device, fused)
-        self.momentum, self.wd, self.nesterov, self.classic = momentum, weight_decay, nesterov, classic
+        self.momentum, self.wd, self.nesterov, self.classic = (
+            momentum,
+            weight_decay,
+            nesterov,
+            classic,
+        )
         self.ns_steps, self.ns_coefficients = ns_steps, ns_coefficients
         self.pre_wd, self.tcoef = pre_wd, tcoef
         self.b = self._state() if momentum else []
         self.buffers = list(self.b)
 
-    def _step(
-        self, params: list[Tensor], grads: list[Tensor]
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        updates = [self._update(i, p, g) for i, (p, g) in enumerate(zip(params, grads, strict=True))]
+    def _step(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        updates = [
+            self._update(i, p, g) for i, (p, g) in enumerate(zip(params, grads, strict=True))
+        ]
         return updates, []
 
     def _update(self, i: int, p: Tensor, grad: Tensor) -> Tensor:
@@ -190,7 +191,7 @@ class LARS(Optimizer):
         return (size > 0).where((slope > 0).where(ratio, 1.0), 1.0)
 
 
-def SGD(  # noqa: N802
+def SGD(
     params: list[Tensor],
     lr: float = 0.001,
     momentum: float = 0.0,
@@ -220,7 +221,7 @@ def SGD(  # noqa: N802
     )
 
 
-def Muon(  # noqa: N802
+def Muon(
     params: list[Tensor],
     lr: float = 0.001,
     momentum: float = 0.95,
@@ -283,12 +284,12 @@ class LAMB(Optimizer):
         self.m, self.v = self._state(), self._state()
         self.buffers = [self.b1_t, self.b2_t, *self.m, *self.v]
 
-    def _step(
-        self, params: list[Tensor], grads: list[Tensor]
-    ) -> tuple[list[Tensor], list[Tensor]]:
+    def _step(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         self.b1_t.assign(self.b1_t * self.b1)
         self.b2_t.assign(self.b2_t * self.b2)
-        updates = [self._update(i, p, g) for i, (p, g) in enumerate(zip(params, grads, strict=True))]
+        updates = [
+            self._update(i, p, g) for i, (p, g) in enumerate(zip(params, grads, strict=True))
+        ]
         return updates, []
 
     def _update(self, i: int, p: Tensor, grad: Tensor) -> Tensor:
@@ -309,7 +310,7 @@ class LAMB(Optimizer):
         return up * trust * rate
 
 
-def AdamW(  # noqa: N802
+def AdamW(
     params: list[Tensor],
     lr: float = 0.001,
     b1: float = 0.9,
@@ -326,7 +327,7 @@ def AdamW(  # noqa: N802
     return LAMB(params, lr, b1, b2, eps, weight_decay, adam=True, device=device, fused=fused)
 
 
-def Adam(  # noqa: N802
+def Adam(
     params: list[Tensor],
     lr: float = 0.001,
     b1: float = 0.9,

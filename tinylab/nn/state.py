@@ -94,7 +94,9 @@ def load_state_dict(
             continue
         new = state_dict[name]
         if t.shape != new.shape:
-            raise ShapeError(f"shape mismatch for {name}: model has {t.shape}, file has {new.shape}")
+            raise ShapeError(
+                f"shape mismatch for {name}: model has {t.shape}, file has {new.shape}"
+            )
         t.replace(new.cast(t.dtype).to(t.device).clone())
         loaded.append(t)
         if consume:
@@ -155,9 +157,7 @@ def _read_one(name: str, info: dict[str, Any], body: memoryview) -> Tensor:
     return Tensor(buffer_uop(bytes(body[first:last]), dtype, shape, str(device)))
 
 
-def safe_save(
-    tensors: dict[str, Tensor], fn: str, metadata: dict[str, Any] | None = None
-) -> None:
+def safe_save(tensors: dict[str, Tensor], fn: str, metadata: dict[str, Any] | None = None) -> None:
     """Write tensors to a safetensors file, whole or not at all.
 
     Raises: CreationError for a weak type.
@@ -167,7 +167,9 @@ def safe_save(
     parts, offset = [], 0
     for name, t in tensors.items():
         if t.dtype not in inverse_safe_dtypes:
-            raise CreationError(f"{name!r} has type {t.dtype}, which a file cannot hold", help="cast it")
+            raise CreationError(
+                f"{name!r} has type {t.dtype}, which a file cannot hold", help="cast it"
+            )
         data = bytes(t.contiguous()._bytes())
         header[name] = {
             "dtype": inverse_safe_dtypes[t.dtype],

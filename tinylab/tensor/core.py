@@ -1,4 +1,4 @@
-"""What a Tensor is: a node of the graph, and the primitives that the language is written against."""
+"""What a Tensor is: a node of the graph, and the primitives the language is written against."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tinylab.device import Device, canonicalize_device
-from tinylab.dtype import AddrSpace, ConstType, DType, DTypeLike, Invalid, dtypes, to_dtype
+from tinylab.dtype import AddrSpace, ConstType, DType, DTypeLike, InvalidType, dtypes, to_dtype
 from tinylab.errors import DTypeError
 from tinylab.mixin import OpMixin
 from tinylab.mixin.base import Shape, Size
@@ -19,7 +19,7 @@ from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, shape_to_shape_arg
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class Live:
@@ -90,7 +90,7 @@ class TensorCore(OpMixin):
     @classmethod
     def const(cls, b: ConstType, dtype: DType | None = None) -> Self:
         """A number of shape (); weak where no dtype is given."""
-        if dtype is not None and b is not Invalid:
+        if dtype is not None and not isinstance(b, InvalidType):
             b = convert(b, dtype)
         return cls._from_uop(UOp.const(b, dtype))
 
@@ -108,7 +108,9 @@ class TensorCore(OpMixin):
         return self._from_uop(self.uop.alu(op, *(s.uop for s in src)))
 
     def cast(self, dtype: DTypeLike) -> Self:
-        """The values in another element type: floats round, integers wrap, floats saturate to integers.
+        """The values in another element type.
+
+        Floats round, integers wrap, floats out of an integer's range saturate.
 
         Raises: UnknownDTypeError for a name that no type has.
         """

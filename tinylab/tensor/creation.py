@@ -13,7 +13,7 @@ from tinylab.tensor.writing import stored_copy
 from tinylab.uop.ops import UOp
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class TensorCreation(TensorCore):
@@ -22,9 +22,7 @@ class TensorCreation(TensorCore):
     __slots__ = ()
 
     @classmethod
-    def empty(
-        cls, *shape: Any, device: Any = None, dtype: DTypeLike | None = None
-    ) -> Self:
+    def empty(cls, *shape: Any, device: Any = None, dtype: DTypeLike | None = None) -> Self:
         """Storage that is not filled: what is in it is undefined.
 
         empty(2, 3) or empty((2, 3))
@@ -36,9 +34,7 @@ class TensorCreation(TensorCore):
         return cls._from_uop(empty_uop(sizes, own, canonical(device)))
 
     @classmethod
-    def invalids(
-        cls, *shape: Any, device: Any = None, dtype: DTypeLike | None = None
-    ) -> Self:
+    def invalids(cls, *shape: Any, device: Any = None, dtype: DTypeLike | None = None) -> Self:
         """As `empty`: values that must not be read before they are written."""
         return cls.empty(*shape, device=device, dtype=dtype)
 

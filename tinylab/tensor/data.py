@@ -137,7 +137,7 @@ def numpy_uop(array: numpy.ndarray[Any, Any], dtype: DType | None, device: str) 
         array = array.astype(array.dtype.newbyteorder("="))
     own = dtype_of_numpy(array)
     whole = np.ascontiguousarray(array)
-    data = memoryview(whole.reshape(-1).view(np.uint8)) if whole.size else b""
+    data: Any = whole.reshape(-1).view(np.uint8) if whole.size else b""
     found = buffer_uop(data, own, array.shape, device)
     return found if dtype is None else found.cast(dtype)
 
@@ -145,17 +145,24 @@ def numpy_uop(array: numpy.ndarray[Any, Any], dtype: DType | None, device: str) 
 # *** out
 
 
+def with_format(view: memoryview, dtype: DType, shape: Sequence[int] | None = None) -> memoryview:
+    """Bytes as a memoryview of a type's elements, in a shape if one is given."""
+    fmt: Any = storage_fmt_for_dtype(dtype)
+    raw: Any = view.cast("B")
+    if fmt == "e":
+        import numpy as np  # a memoryview cannot be cast to halves, an array of them can be viewed
+
+        raw = memoryview(np.frombuffer(raw, dtype=np.float16))  # type: ignore[arg-type]
+        return raw if not shape else memoryview(raw.obj.reshape(shape))
+    found: memoryview = raw.cast(fmt, tuple(shape)) if shape else raw.cast(fmt)
+    return found
+
+
 def unpack(view: memoryview, dtype: DType) -> list[Any]:
     """Bytes as Python numbers."""
     fmt = storage_fmt_for_dtype(dtype)
-    values = view.cast("B").cast(fmt).tolist() if fmt != "e" else _halves(view)
-    if dtype.fmt is None:
-        return [from_storage_scalar(v, dtype) for v in values]
-    return values  # type: ignore[no-any-return]
-
-
-def _halves(view: memoryview) -> list[float]:
-    return list(struct.unpack(f"<{view.nbytes // 2}e", view.tobytes()))
+    values = list(struct.unpack(f"<{view.nbytes // dtype.itemsize}{fmt}", view.cast("B")))
+    return values if dtype.fmt is not None else [from_storage_scalar(v, dtype) for v in values]
 
 
 def nested(flat: list[Any], shape: Sequence[int]) -> Any:

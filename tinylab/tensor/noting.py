@@ -96,10 +96,12 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # Views that a write goes through to the tensor they were taken of.
-VIEWS = frozenset(
-    "reshape view permute transpose shrink shrink_to flip squeeze unsqueeze flatten unflatten "
-    "__getitem__ split chunk diagonal expand".split()
-)
+# fmt: off
+VIEWS = frozenset({
+    "reshape", "view", "permute", "transpose", "shrink", "shrink_to", "flip", "squeeze",
+    "unsqueeze", "flatten", "unflatten", "__getitem__", "split", "chunk", "diagonal", "expand",
+})
+# fmt: on
 
 
 def viewing(function: Callable[..., Any]) -> Callable[..., Any]:

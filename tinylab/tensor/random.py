@@ -22,7 +22,7 @@ from tinylab.tensor.data import buffer_uop, pack
 from tinylab.uop.ops import UOp
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class Stream:
@@ -94,7 +94,8 @@ class TensorRandom(TensorCreation):
         own = to_dtype(dtype) if dtype is not None else dtypes.default_float
         if own.kind != "float" or dtypes.is_weak(own):
             raise DTypeError(
-                f"rand only supports concrete float dtypes, got {own}", help="use randint for integers"
+                f"rand only supports concrete float dtypes, got {own}",
+                help="use randint for integers",
             )
         sizes = check_sizes(as_shape(shape))
         count = int(prod(sizes))

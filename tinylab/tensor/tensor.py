@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import (
@@ -11,7 +11,6 @@ from tinylab.dtype import (
     DTypeLike,
     PyConst,
     dtypes,
-    storage_fmt_for_dtype,
     strong_dtype,
     to_dtype,
 )
@@ -89,7 +88,7 @@ class Tensor(TensorRandom, metaclass=_TensorType):
     # *** for people
 
     def __repr__(self) -> str:
-        if self._is_stored() and not isinstance(self.shape, UOp) and self.numel() <= 1000:
+        if self._is_stored() and self.numel() <= 1000:
             return f"Tensor({_shown(self)}, dtype={self.dtype}, device={self.device!r})"
         return f"<Tensor {self.shape} {self.dtype} on {self.device}>"
 
@@ -106,13 +105,13 @@ class Tensor(TensorRandom, metaclass=_TensorType):
     def __hash__(self) -> int:
         return id(self)
 
-    def __eq__(self, x: object) -> Tensor:  # type: ignore[override]
-        return self.eq(x)  # type: ignore[arg-type]
+    def __eq__(self, x: Any) -> Tensor:  # type: ignore[override]
+        return self.eq(x)
 
-    def __ne__(self, x: object) -> Tensor:  # type: ignore[override]
-        return self.ne(x)  # type: ignore[arg-type]
+    def __ne__(self, x: Any) -> Tensor:  # type: ignore[override]
+        return self.ne(x)
 
-    def __iter__(self) -> Iterable[Tensor]:  # type: ignore[misc]
+    def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
             raise OperandError("iteration over a 0-d tensor")
         return (self[i] for i in range(len(self)))
@@ -123,7 +122,9 @@ class Tensor(TensorRandom, metaclass=_TensorType):
         Raises: OperandError for anything else.
         """
         if isinstance(x, UOp):
-            return Tensor._from_uop(x).cast(self.dtype if self.dtype.kind != "bool" else dtypes.default_int)
+            return Tensor._from_uop(x).cast(
+                self.dtype if self.dtype.kind != "bool" else dtypes.default_int
+            )
         return super().ufix(x)
 
     # *** values
@@ -154,16 +155,15 @@ class Tensor(TensorRandom, metaclass=_TensorType):
         if self.numel() == 0:
             return memoryview(b"")
         if isinstance(self.device, tuple):
-            raise DeviceError(f"a tensor on {self.device} has no single memory", help="use .to(...) first")
+            raise DeviceError(
+                f"a tensor on {self.device} has no single memory", help="use .to(...) first"
+            )
         return memory_of(self._stored().uop.buf_uop).as_memoryview()
 
     def data(self) -> memoryview:
         """A copy of the values as a memoryview of this shape."""
-        dtype = strong_dtype(self.dtype)
-        view, fmt = self._bytes(), storage_fmt_for_dtype(dtype)
-        if not self.shape or self.numel() == 0:
-            return view.cast("B").cast(fmt if fmt != "e" else "H")
-        return view.cast("B").cast(fmt, self.shape) if fmt != "e" else _half_view(view, self.shape)
+        shape = self.shape if self.numel() else None
+        return host.with_format(self._bytes(), strong_dtype(self.dtype), shape)
 
     def item(self) -> PyConst:
         """The only value as a Python number.
@@ -199,7 +199,9 @@ class Tensor(TensorRandom, metaclass=_TensorType):
         if place == self.device:
             return self
         if self.uop.device is None:
-            return self._moved(Tensor._from_uop(stored_copy(self.cast(strong_dtype(self.dtype)).uop, place)))
+            return self._moved(
+                Tensor._from_uop(stored_copy(self.cast(strong_dtype(self.dtype)).uop, place))
+            )
         return self._moved(Tensor._from_uop(self.uop.copy_to_device(place)))
 
     def _moved(self, found: Tensor) -> Tensor:
@@ -294,7 +296,7 @@ class Tensor(TensorRandom, metaclass=_TensorType):
                 raise GradientError(f"only float Tensors have gradient, not {t.dtype}")
             if t.uop not in found:
                 raise GradientError(
-                    f"the value of shape {self.shape} does not depend on the target of shape {t.shape}"
+                    f"the value of shape {self.shape} does not depend on the target {t.shape}"
                 )
         return [Tensor._from_uop(found[t.uop]) for t in targets]
 
@@ -341,40 +343,40 @@ class Tensor(TensorRandom, metaclass=_TensorType):
 
     # *** in-place operators
 
-    def __iadd__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __iadd__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.add(x)))
 
-    def __isub__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __isub__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.sub(x)))
 
-    def __imul__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __imul__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.mul(x)))
 
-    def __itruediv__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __itruediv__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.div(x)))
 
-    def __ifloordiv__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __ifloordiv__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self // x))
 
-    def __ipow__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __ipow__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.pow(x)))
 
-    def __iand__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __iand__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.bitwise_and(x)))
 
-    def __ior__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __ior__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.bitwise_or(x)))
 
-    def __ixor__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __ixor__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.bitwise_xor(x)))
 
-    def __ilshift__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __ilshift__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.lshift(x)))
 
-    def __irshift__(self, x: Any) -> Tensor:  # type: ignore[misc]
+    def __irshift__(self, x: Any) -> Tensor:
         return self.assign(self._fitting(self.rshift(x)))
 
-    def __imatmul__(self, x: Tensor) -> Tensor:  # type: ignore[misc]
+    def __imatmul__(self, x: Tensor) -> Tensor:
         return self.assign(self._fitting(self.matmul(x)))
 
     def _fitting(self, result: Tensor) -> Tensor:
@@ -382,8 +384,8 @@ class Tensor(TensorRandom, metaclass=_TensorType):
         if result.dtype is not self.dtype and not dtypes.is_weak(self.dtype):
             if result.dtype.kind == "float" and self.dtype.kind != "float":
                 raise AssignError(
-                    f"assign dtype mismatch {self.dtype} != {result.dtype}: a float result does not "
-                    "fit an integer tensor in place",
+                    f"assign dtype mismatch {self.dtype} != {result.dtype}: a float result does "
+                    "not fit an integer tensor in place",
                     help="write x = x op y instead",
                 )
             return result.cast(self.dtype)
@@ -449,12 +451,6 @@ class Tensor(TensorRandom, metaclass=_TensorType):
         self.is_param = value is True
 
 
-def _half_view(view: memoryview, shape: Sequence[int]) -> memoryview:
-    import numpy as np
-
-    return memoryview(np.frombuffer(view, dtype=np.float16).reshape(shape))
-
-
 def _shown(t: Tensor) -> str:
     """The values as numpy prints them, on the lines that follow where there are several."""
     import numpy as np
@@ -475,7 +471,9 @@ def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
         return host.empty_uop((0,), dtype or dtypes.default_float, device)
     if isinstance(data, (bytes, bytearray, memoryview)):
         raw = bytes(data)
-        return host.buffer_uop(raw, dtype or dtypes.uint8, (len(raw) // (dtype or dtypes.uint8).itemsize,), device)
+        return host.buffer_uop(
+            raw, dtype or dtypes.uint8, (len(raw) // (dtype or dtypes.uint8).itemsize,), device
+        )
     if isinstance(data, (list, tuple)):
         if any(isinstance(x, Tensor) for x in data):
             return _stacked(data, dtype).uop
@@ -497,7 +495,7 @@ def _stacked(data: Sequence[Any], dtype: DType | None) -> Tensor:
 
 
 def realize_all(tensors: Sequence[Tensor]) -> None:
-    """Compute tensors; everything held that contains what was computed looks at memory from now on."""
+    """Compute tensors; all that is held and contains them looks at memory from now on."""
     wanted = [t for t in tensors if to_store(t.uop) is not None and not dtypes.is_weak(t.dtype)]
     if not wanted:
         return

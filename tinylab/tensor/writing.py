@@ -140,16 +140,19 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
     """
     owner = _owner(t)
     chain, _ = chain_below(view)
-    own_chains = [(alias, chain_below(alias.uop)[0]) for alias in {id(x): x for x in (t, owner)}.values()]
+    own_chains = [
+        (alias, chain_below(alias.uop)[0]) for alias in {id(x): x for x in (t, owner)}.values()
+    ]
     state = chain_below(owner.uop)[1]
     if any(step.op is Ops.EXPAND for step in chain):
         raise AssignError(
-            f"cannot write into an expanded view of shape {view.shape}", help="make it contiguous first"
+            f"cannot write into an expanded view of shape {view.shape}",
+            help="make it contiguous first",
         )
     if all(step.op in _STORABLE for step in chain):
         new = state.after(_rebuilt(chain, state).store(value))
     else:
-        # Through padding there is no plain view: the whole is written, changed where the view looks.
+        # Through padding there is no plain view: the whole is written, changed where it looks.
         mask = placed(chain, UOp.const(True, dtypes.bool)._expand_front(value.shape))
         new = state.after(state.store(mask.alu(Ops.WHERE, placed(chain, value), state)))
     for alias, steps in own_chains:
@@ -176,14 +179,15 @@ def _with_elements(view: Any, plan: Any, v: Any) -> Any:
     tensors = [p.tensor for p in plan if p.kind == "tensor"]
     rest = [i for i in range(view.ndim) if i not in axes]
     others = tuple(view.shape[i] for i in rest)
-    flat, shape, total = flat_places(tensors, [view.shape[a] for a in axes])
+    places = flat_places(tensors, [view.shape[a] for a in axes])
+    shape, total = places.shape, places.total
     target = view.const(0, view.dtype)._broadcast_to((*others[:first], *shape, *others[first:]))
     value = operand(target, v, "setitem")
     lead = range(first, first + len(shape))
     order = [*lead, *(i for i in range(target.ndim) if i not in lead)]
     picked = math.prod(shape)
     rows = value.permute(tuple(order)).reshape((picked, *others))
-    flat = flat._broadcast_to(shape).reshape(picked)
+    flat = places.flat._broadcast_to(shape).reshape(picked)
     hit = flat.unsqueeze(0).eq(flat._iota(total, flat.dtype).unsqueeze(1))
     last = hit.where(flat._iota(picked, dtypes.int32) + 1, 0).max(1)
     chosen = take(rows, (last - 1).maximum(0), (total,), 0, rows.ndim - 1)
