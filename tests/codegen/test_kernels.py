@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
-from tests.codegen.kernels import KERNELS, accumulated, random_arrays, run
+from tests.codegen.kernels import (
+    F32,
+    KERNELS,
+    accumulated,
+    arange,
+    column_sum,
+    convolution,
+    elementwise,
+    flip,
+    gather,
+    in_place,
+    matmul,
+    pad,
+    random_arrays,
+    reshaped,
+    row_reduce,
+    run,
+    sink,
+    softmax,
+    total,
+    transpose,
+    two_sums,
+    variance,
+)
 from tests.oracle import run_kernel
+from tinylab.codegen.opt import Opt, OptOps, heuristic
+from tinylab.dtype import dtypes
 from tinylab.helpers.context import Context
+from tinylab.opcodes import Ops
+from tinylab.uop.ops import UOp
 
 TOLERANCE = {np.dtype(np.float16): 2e-3}
 
@@ -45,10 +74,6 @@ def test_register_written_by_hand(noopt: int, device: str) -> None:
 
 def test_special_values_in_padded_reduces() -> None:
     """Padding adds nothing: not to a product, not to a maximum below zero, not beside a NaN."""
-    from tests.codegen.kernels import row_reduce
-    from tinylab.codegen.opt import Opt, OptOps
-    from tinylab.opcodes import Ops
-
     opts = (Opt(OptOps.PADTO, 1, 8), Opt(OptOps.UNROLL, 0, 8))
     for op, wanted in ((Ops.ADD, np.sum), (Ops.MUL, np.prod), (Ops.MAX, np.max)):
         kernel = row_reduce(op, 3, 11)
@@ -57,3 +82,58 @@ def test_special_values_in_padded_reduces() -> None:
         x[1, 4] = np.nan
         got = run(kernel, [np.zeros(3, np.float32), x.reshape(-1)])
         np.testing.assert_allclose(got[0], wanted(x, axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_whole_arrays_are_looped_over(device: str) -> None:
+    """As a kernel written by hand says it: o.store(a + b), with a row broadcast over a matrix."""
+    a, b = UOp.placeholder((6, 4), F32, 1), UOp.placeholder((1, 4), F32, 2)
+    kernel = sink(UOp.placeholder((6, 4), F32, 0).store(a * 2.0 + b))
+    x, y = np.arange(24, dtype=np.float32), np.arange(4, dtype=np.float32)
+    got = run(kernel, [np.zeros(24, np.float32), x, y], device)
+    np.testing.assert_array_equal(got[0].reshape(6, 4), x.reshape(6, 4) * 2 + y)
+
+
+def test_the_last_tile_of_an_update_in_place_is_not_done_twice() -> None:
+    kernel = in_place(41)
+    opts = (Opt(OptOps.PADTO, 0, 16), Opt(OptOps.UPCAST, 0, 16))
+    kernel = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
+    x = np.arange(41, dtype=np.float32)
+    np.testing.assert_array_equal(run(kernel, [x])[0], x * 2 + 1)
+
+
+def test_heuristics_at_odd_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads on from the first nanosecond, sizes around every tile: all paths of the heuristics."""
+    rng = random.Random(11)
+    monkeypatch.setattr(heuristic, "THREAD_NS", 1)
+    for seed in range(150):
+        m, n, k = (
+            rng.choice([1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 48, rng.randint(1, 70)])
+            for _ in range(3)
+        )
+        kernel = rng.choice(
+            [
+                matmul(m, n, k),
+                row_reduce(Ops.MAX, m, n),
+                column_sum(m, n),
+                total(m, n),
+                elementwise(m, n),
+                transpose(m, n),
+                flip(m),
+                pad(m, n % 9, k % 9),
+                reshaped(m, n),
+                softmax(m, n),
+                variance(m, n),
+                two_sums(m, n),
+                gather(m, n, k),
+                arange(m),
+                in_place(m),
+                matmul(m, n, k, dtypes.float64),
+                convolution(1 + k % 4, 1 + m % 18, 1 + 2 * (n % 2)),
+            ]
+        )
+        arrays = random_arrays(kernel, seed)
+        wanted = [a.copy() for a in arrays]
+        run_kernel(kernel, wanted)
+        for a, b in zip(run(kernel, arrays), wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4, err_msg=f"seed {seed}")

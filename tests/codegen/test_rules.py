@@ -42,6 +42,7 @@ C = R < 3
 LOCAL = UOp.placeholder((8,), F32, 0, AddrSpace.LOCAL)
 ARRAY = UOp.placeholder((4, 16), F32, 5)
 TRUE = UOp.const(True)
+ACC = UOp.placeholder((4,), F32, 0, AddrSpace.REG)
 
 
 def local_context() -> LocalContext:
@@ -66,6 +67,9 @@ TABLES: list[tuple[PatternMatcher, dict[str, Case]]] = [
     (
         pm_flatten_arrays,
         {
+            "loop_over_store": Case(
+                [A.store(B + 1.0), ARRAY.store(1.0)], [X.store(1.0), ACC.store(1.0)], "count"
+            ),
             "flatten_index": Case([ARRAY.index(R, S)], [ARRAY.index(R), A.index(R)]),
             "reshape_outward": Case([ARRAY.after(A.store(0.0))], [A.after(A.index(0).store(0.0))]),
         },

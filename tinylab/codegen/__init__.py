@@ -17,7 +17,7 @@ from tinylab.codegen.collapse_loads import may_collapse, pm_collapse_loads
 from tinylab.codegen.decompose_dtypes import decompose_dtypes, has_foreign_dtypes
 from tinylab.codegen.decompose_ops import for_target
 from tinylab.codegen.expand_lanes import has_lanes, lane_plan, pm_expand_lanes
-from tinylab.codegen.flatten_arrays import has_arrays, pm_flatten_arrays
+from tinylab.codegen.flatten_arrays import free_axes, has_arrays, pm_flatten_arrays
 from tinylab.codegen.gate_memory import pm_gate_memory
 from tinylab.codegen.gpu_dims import add_gpudims, has_grid
 from tinylab.codegen.index_dtype import index_dtype
@@ -101,7 +101,7 @@ def _as_kernel(sink: UOp, ren: Any) -> UOp:
 
 # fmt: off
 SIMPLIFY = (
-    Pass("flatten_arrays", pm_flatten_arrays, when=has_arrays,
+    Pass("flatten_arrays", pm_flatten_arrays, ctx=free_axes, when=has_arrays,
          why="kernels written by hand index arrays with several axes; from here on memory is flat"),
     Pass("simplify", sym,
          why="indices in one form: the passes below look for r//4, r == i and strides"),

@@ -1,19 +1,66 @@
 """Arrays with several axes, as kernels written by hand index them, become flat memory.
 
 RESHAPE(PARAM(12), (3, 4))[i, j]  ->  PARAM(12)[i*4 + j]
+STORE(o, a + 1), o and a of 8     ->  END(STORE(o[r], a[r] + 1), r) over a new range of 8
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator, Sequence
 
+from tinylab.codegen.add_loads import is_address
+from tinylab.dtype import AddrSpace
 from tinylab.opcodes import Ops
-from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, rebuild
 
 
 def has_arrays(sink: UOp, ctx: object = None) -> bool:
-    """Whether any array has more than one axis."""
-    return any(u.op is Ops.RESHAPE and u.addrspace is not None for u in sink.toposort())
+    """Whether any array has more than one axis, or is stored to as a whole."""
+    return any(
+        (u.op is Ops.RESHAPE and u.addrspace is not None) or _is_whole_store(u)
+        for u in sink.toposort()
+    )
+
+
+def free_axes(sink: UOp, ctx: object = None) -> Iterator[int]:
+    """Axis ids that no range of the kernel has."""
+    used = [i for u in sink.toposort() if u.op is Ops.RANGE for i in u.arg[:-1]]
+    return itertools.count(max(used, default=-1) + 1)
+
+
+def _is_whole_store(u: UOp) -> bool:
+    if u.op is not Ops.STORE or not u.src[0]._shape:
+        return False
+    target = u.src[0]
+    return target.addrspace in (AddrSpace.GLOBAL, AddrSpace.LOCAL) and target.op is not Ops.INDEX
+
+
+def loop_over_store(st: UOp, ctx: Iterator[int]) -> UOp | None:
+    """A store of a whole array as a loop over its elements."""
+    if not _is_whole_store(st):
+        return None
+    ranges = [UOp.range(n, next(ctx)) for n in st.src[0].shape]
+    element = st.src[0].index(*ranges).store(_element(st.src[1], ranges))
+    return element.end(*ranges)
+
+
+def _element(x: UOp, ranges: Sequence[UOp]) -> UOp:
+    """One element of a value made of arrays; axes of size 1 are broadcast."""
+    done: dict[UOp, UOp] = {}
+    for u in x.toposort(lambda u: bool(u._shape) and not is_address(u)):
+        done[u] = rebuild(u, tuple(_element_of(s, ranges, done) for s in u.src))
+    return _element_of(x, ranges, done)
+
+
+def _element_of(s: UOp, ranges: Sequence[UOp], done: dict[UOp, UOp]) -> UOp:
+    if not s._shape:
+        return s
+    if not is_address(s):
+        return done[s]
+    own = ranges[len(ranges) - len(s.shape) :]
+    return s.index(*(r if n != 1 else r.const_like(0) for r, n in zip(own, s.shape, strict=True)))
 
 
 def flatten_index(idx: UOp, arr: UOp) -> UOp | None:
@@ -42,6 +89,8 @@ def reshape_outward(after: UOp, arr: UOp) -> UOp:
 
 # fmt: off
 pm_flatten_arrays = PatternMatcher([
+    Rule("loop_over_store", "STORE(o, x) of whole arrays -> END(STORE(o[r], x[r]), r)",
+         UPat(Ops.STORE, name="st"), loop_over_store),
     Rule("flatten_index", "RESHAPE(a, (m, n))[i, j] -> a[i*n + j]",
          UPat(Ops.INDEX, src=(UPat(Ops.RESHAPE, name="arr"),), allow_any_len=True, name="idx"),
          flatten_index),

@@ -60,12 +60,15 @@ def overlap_tiles(sink: UOp, ctx: object = None) -> UOp:
 
 
 def _reads_what_it_writes(sink: UOp) -> bool:
-    order = sink.toposort()
-    targets = {u.src[0] for u in order if u.op is Ops.STORE}
-    written = {t.src[0].without_after for t in targets if t.op is Ops.INDEX}
-    return any(
-        u.op is Ops.INDEX and u not in targets and u.src[0].without_after in written for u in order
-    )
+    written: set[UOp] = set()
+    read: set[UOp] = set()
+    for u in sink.toposort():
+        # One INDEX may be both: a[i] = a[i] * 2.
+        for i, s in enumerate(u.src):
+            if s.op is Ops.INDEX:
+                is_target = u.op is Ops.STORE and i == 0
+                (written if is_target else read).add(s.src[0].without_after)
+    return not written.isdisjoint(read)
 
 
 def _tiles(sink: UOp) -> Iterator[Tile]:

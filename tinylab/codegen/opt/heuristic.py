@@ -144,9 +144,11 @@ def _choose_vector(k: Scheduler, found: list[Access]) -> UOp | None:
     best: UOp | None = None
     best_score = 0.0
     for rng in _ranges(k, AxisType.WEAK, AxisType.LOOP, AxisType.REDUCE):
-        if rng.arg[-1] is AxisType.REDUCE and not _only_in_reduces(k, rng):
-            continue
         filled = min(_int_size(rng), 16) / 16
+        if rng.arg[-1] is AxisType.REDUCE:
+            if _int_size(rng) < 4 or not _only_in_reduces(k, rng):
+                continue
+            filled *= 0.75  # its lanes are added up at the end
         score = sum(_vector_score(a, rng) for a in found) * filled
         if score > best_score:
             best, best_score = rng, score
