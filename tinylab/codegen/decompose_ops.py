@@ -147,7 +147,7 @@ _THREEFRY = (Rule("threefry", "threefry(x, key) -> 20 rounds of add, rotate, xor
                   UPat(Ops.THREEFRY, src=(X, UPat.var("key"))), threefry),)
 _SUB = (Rule("subtract", "x + y * -1 -> x - y",
              UPat(Ops.ADD, src=[X, UPat(Ops.MUL, src=(Y, UPat.cvar("c")))]),
-             lambda x, y, c: subtract(x, y), when=lambda x, y, c: is_minus_one(c)),)
+             lambda x, y, c: subtract(x, y), when=is_minus_one),)
 _FDIV = (Rule("divide", "x * (1/y) -> x / y",
               UPat(Ops.MUL, src=[X, UPat(Ops.RECIPROCAL, src=(Y,))]), divide),)
 _MULACC = (Rule("fuse", "a*b + c -> mulacc(a, b, c)",

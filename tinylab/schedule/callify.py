@@ -52,6 +52,11 @@ def note_value(x: UOp, ctx: Numbering) -> UOp:
     return var
 
 
+def is_bound(x: UOp) -> bool:
+    """Whether the AFTER gives a variable its value."""
+    return x.is_bound_var
+
+
 pm_callify = PatternMatcher(
     [
         Rule("number_input", "buffer -> param(slot)", UPat(Ops.BUFFER, name="x"), number_input),
@@ -60,7 +65,7 @@ pm_callify = PatternMatcher(
             "variable bound to 3 -> variable",
             UPat(Ops.AFTER, name="x"),
             note_value,
-            when=lambda x: x.is_bound_var,
+            when=is_bound,
         ),
     ]
 )
