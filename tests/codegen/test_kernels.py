@@ -103,7 +103,7 @@ def test_the_last_tile_of_an_update_in_place_is_not_done_twice() -> None:
 
 
 def test_heuristics_at_odd_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads on from the first nanosecond, sizes around every tile: all paths of the heuristics."""
+    """Threads from the first nanosecond, sizes around every tile: all paths of the heuristics."""
     rng = random.Random(11)
     monkeypatch.setattr(heuristic, "THREAD_NS", 1)
     for seed in range(150):

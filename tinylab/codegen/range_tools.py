@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tinylab.dtype import dtypes
-from tinylab.opcodes import Ops, axis_to_pos
+from tinylab.opcodes import AxisType, Ops, axis_to_pos
 from tinylab.uop.ops import UOp, rebuild
 
+OUTPUT_KINDS = (AxisType.GLOBAL, AxisType.LOCAL, AxisType.WEAK, AxisType.LOOP)
+REDUCE_KINDS = (AxisType.GROUP_REDUCE, AxisType.REDUCE)
 CLOSERS = frozenset({Ops.END, Ops.REDUCE})
 
 

@@ -7,8 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps, check
-from tinylab.codegen.opt.kernel import OUTPUT_KINDS, REDUCE_KINDS
-from tinylab.codegen.range_tools import range_key, replace_ranges, size_of
+from tinylab.codegen.range_tools import (
+    OUTPUT_KINDS,
+    REDUCE_KINDS,
+    range_key,
+    replace_ranges,
+    size_of,
+)
 from tinylab.helpers.context import NUM_CPU_THREADS
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import UOp, identity_element, rebuild

@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps, check
-from tinylab.codegen.range_tools import ranges_in, replace_ranges, size_of
+from tinylab.codegen.opt.actions import ACTIONS
+from tinylab.codegen.range_tools import (
+    OUTPUT_KINDS,
+    REDUCE_KINDS,
+    ranges_in,
+    replace_ranges,
+    size_of,
+)
 from tinylab.helpers.text import colored
 from tinylab.opcodes import AxisType, Ops, axis_colors, axis_letters
 from tinylab.uop.ops import KernelInfo, UOp
 
 if TYPE_CHECKING:
     from tinylab.codegen.contract import Renderer
-
-OUTPUT_KINDS = (AxisType.GLOBAL, AxisType.LOCAL, AxisType.WEAK, AxisType.LOOP)
-REDUCE_KINDS = (AxisType.GROUP_REDUCE, AxisType.REDUCE)
 
 
 class Scheduler:
@@ -136,8 +140,6 @@ class Scheduler:
 
         Raises: KernelOptError, with the AST as it was, if the opt is not legal here.
         """
-        from tinylab.codegen.opt.actions import ACTIONS
-
         ACTIONS[opt.op](self, opt)
         if append_opt:
             self.applied_opts.append(opt)
