@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
+_DEBUG_LOCATION = re.compile(r",? !dbg !\d+")
 # Directives and labels that say nothing about what runs.
 _NOISE = re.compile(r"\s*(\.[a-z_0-9]+\b.*|#.*|;.*|\.L(func|tmp)\w*:.*)?$")
 _LOCAL_OPS = ("LOCAL", "GROUP", "GROUPTOP", "NOLOCALS")
@@ -47,7 +48,7 @@ class Kernels:
         if kernel.detail is not None:
             return dict(kernel.detail["row"])
         ops, mem = estimates(kernel)
-        elapsed_ns = statistics.median(kernel.runs_ns) if kernel.runs_ns else None
+        elapsed_ns = elapsed(kernel)
         return {
             "id": kernel.id,
             "name": function_name(kernel),
@@ -181,6 +182,13 @@ def _as_int(size: Any) -> int | None:
 def rate(amount: int | None, elapsed_ns: float | None) -> float | None:
     """Amount per nanosecond: operations to GFLOP/s, bytes to GB/s."""
     return amount / elapsed_ns if amount is not None and elapsed_ns else None
+
+
+def elapsed(kernel: KernelRecord) -> float | None:
+    """The middle of the kernel's times in ns; None where nothing was really run."""
+    if not kernel.runs_ns or kernel.device.split(":")[0] == "NULL":
+        return None
+    return statistics.median(kernel.runs_ns)
 
 
 def language(kernel: KernelRecord) -> str:
@@ -334,12 +342,17 @@ def source_lines(
         return []
     tied = _tied_lines(kernel, linear) if linear is not None else None
     if tied is None or linear is None:
-        plain_lines = str(text.arg).splitlines()
-        return [{"text": t, "node": None, "lines": [], "uop": None} for t in plain_lines]
+        tied = [(line, None) for line in str(text.arg).splitlines()]
     rows = []
     for line, index in tied:
-        node, lines = find(linear.src[index]) if find and index is not None else (None, [])
-        rows.append({"text": line, "node": node, "lines": lines, "uop": index})
+        if line.startswith("!"):  # what debug locations refer to; the rows say it better
+            continue
+        node: int | None = None
+        lines: list[int] = []
+        if find is not None and linear is not None and index is not None:
+            node, lines = find(linear.src[index])
+        text_alone = _DEBUG_LOCATION.sub("", line)
+        rows.append({"text": text_alone, "node": node, "lines": lines, "uop": index})
     return rows
 
 

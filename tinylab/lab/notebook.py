@@ -7,6 +7,7 @@ the report sees what the debugger would have shown.
 from __future__ import annotations
 
 import contextlib
+import enum
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,14 @@ _KEEP = "import tinylab.lab.cells as _tinylab_cells; _tinylab_cells.keep_records
 _SAVE = "import tinylab.lab.cells as _tinylab_cells; _tinylab_cells.save_records({folder!r})"
 
 
+class Ended(enum.Enum):
+    """How a run came to its end, as far as the kernel is concerned."""
+
+    WHOLE = enum.auto()  # it is idle
+    STOPPED = enum.auto()  # it may be busy still
+    DIED = enum.auto()
+
+
 @dataclass
 class RanNotebook:
     """An executed notebook: its cells with outputs, its records, and what ended it early."""
@@ -32,6 +41,7 @@ class RanNotebook:
     notebook: Any
     records: list[Record] = field(default_factory=list)
     error: str = ""
+    ended: Ended = Ended.WHOLE
     elapsed_s: float = 0.0
 
     def save(self, path: Path) -> None:
@@ -74,11 +84,11 @@ def run_notebook(
         except CellExecutionError as error:
             ran.error = f"{error.ename}: {error.evalue}"
         except CellTimeoutError:
-            ran.error = f"a cell took more than {timeout_s} s"
+            ran.error, ran.ended = f"a cell took more than {timeout_s} s", Ended.STOPPED
         except DeadKernelError:
-            ran.error = "the kernel died"
+            ran.error, ran.ended = "the kernel died", Ended.DIED
         except KeyboardInterrupt:
-            ran.error = "interrupted"
+            ran.error, ran.ended = "interrupted", Ended.STOPPED
     ran.elapsed_s = time.monotonic() - begun
     return ran
 
@@ -99,12 +109,18 @@ def _kernel(client: Any, ran: RanNotebook) -> Iterator[None]:
         try:
             yield
         finally:
-            with tempfile.TemporaryDirectory(prefix="tinylab-") as folder:
-                if ran.error == "interrupted":
-                    client.km.interrupt_kernel()
-                with contextlib.suppress(LabError):
-                    _quietly(client, _SAVE.format(folder=folder))
-                ran.records = _load_all(Path(folder))
+            if ran.ended is not Ended.DIED:
+                ran.records = _fetch_records(client, ran.ended is Ended.STOPPED)
+
+
+def _fetch_records(client: Any, busy: bool) -> list[Record]:
+    """The records that the kernel kept; one that is busy still is interrupted first."""
+    if busy:
+        _result(client.km.interrupt_kernel())
+    with tempfile.TemporaryDirectory(prefix="tinylab-") as folder:
+        with contextlib.suppress(LabError):
+            _quietly(client, _SAVE.format(folder=folder))
+        return _load_all(Path(folder))
 
 
 def _quietly(client: Any, code: str) -> None:

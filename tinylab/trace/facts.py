@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.trace.nodes import Head
 from tinylab.trace.shapes import StoredArg
@@ -86,10 +87,34 @@ def _arg_text(op: Ops, arg: Any) -> str:
     if op in (Ops.CAST, Ops.BITCAST):
         return _dtype_text(arg)
     if op is Ops.RANGE and isinstance(arg, tuple):
-        return ", ".join([*map(str, arg[:-1]), getattr(arg[-1], "name", str(arg[-1]))])
-    if isinstance(arg, str):
-        return _short(arg)
-    return _short(repr(arg).replace("Ops.", ""))
+        return ", ".join(map(_word, arg))
+    if isinstance(arg, tuple) and hasattr(arg, "_field_defaults"):
+        return _short(_fields(arg))
+    return _short(arg if isinstance(arg, str) else repr(arg))
+
+
+def _word(value: Any) -> str:
+    """A value of an argument: enums by their name, texts as they are."""
+    if isinstance(value, tuple) and hasattr(value, "_field_defaults"):
+        first, _, rest = _fields(value).partition(", ")
+        return f"{first}({rest})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_word, value))})"
+    name = getattr(value, "name", None)
+    return ansistrip(str(value if name is None else name))
+
+
+def _fields(arg: Any) -> str:
+    """A record without what goes without saying: "ADD, count=1", "2, device=CPU".
+
+    The dtype stands beside the argument anyway.
+    """
+    defaults = arg._field_defaults
+    return ", ".join(
+        f"{name}={_word(value)}" if name in defaults else _word(value)
+        for name, value in arg._asdict().items()
+        if name != "dtype" and (name not in defaults or value != defaults[name])
+    )
 
 
 def _label(op: Ops, arg: Any, text: str) -> str:
@@ -98,7 +123,7 @@ def _label(op: Ops, arg: Any, text: str) -> str:
     if words is None or arg is None:
         return op.name
     try:
-        return _short(f"{op.name} {words(arg)}", 60)
+        return _short(f"{op.name} {words(arg)}".rstrip(), 60)
     except (AttributeError, IndexError, TypeError):
         return _short(f"{op.name} {text}", 60)
 
@@ -120,7 +145,7 @@ _LABELS: dict[Ops, Callable[[Any], str]] = {
     Ops.FLIP: lambda arg: ",".join(str(i) for i, flipped in enumerate(arg) if flipped),
     Ops.SINK: lambda arg: arg.function_name,
     Ops.PROGRAM: lambda arg: arg.function_name,
-    Ops.CALL: lambda arg: arg.name or "",
+    Ops.CALL: lambda arg: arg.name or arg.aux or "",
     Ops.FUNCTION: lambda arg: arg.name or "",
     Ops.COPY: lambda arg: f"to {arg}",
     Ops.GETTUPLE: lambda arg: str(arg),

@@ -1,0 +1,176 @@
+import nbformat
+import pytest
+
+from tests.lab.test_report import NASTY, Tags
+from tinylab.errors import LabError
+from tinylab.lab import cli
+from tinylab.lab.notebook import RanNotebook, run_notebook
+from tinylab.lab.page import match_records, page
+
+pytest.importorskip("nbclient")
+
+# One grey pixel.
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c63680000"
+    "008200811dd6c1d80000000049454e44ae426082"
+)
+RECORDED = """\
+%%tinygrad --device NULL
+from tinygrad import Tensor
+(Tensor.empty(16, 8).sum(1) + 1).realize();
+"""
+
+
+def notebook(tmp_path, *sources):
+    made = nbformat.v4.new_notebook()
+    cell, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
+    made.cells = [text(s[3:]) if s.startswith("md:") else cell(s) for s in sources]
+    path = tmp_path / "test.ipynb"
+    nbformat.write(made, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    path = notebook(
+        tmp_path_factory.mktemp("run"),
+        "md:# The *title*\n\n<b>raw</b>",
+        "%load_ext tinylab",
+        "print('loss', 0.5)\nprint('done\\rover')",
+        RECORDED,
+        "from IPython.display import Image, display\n"
+        f"display(Image(data={PNG!r}, format='png'))\n{{'a': 1}}",
+        f"raise ValueError({NASTY!r})",
+        "print('never')",
+    )
+    said = []
+    return run_notebook(path, say=said.append), said
+
+
+def test_a_run_tells_of_its_progress(ran):
+    _, said = ran
+    assert said[0].startswith("[1/6] %load_ext")
+    assert any(line.startswith("[3/6] from tinygrad import Tensor") for line in said)
+    assert "      loss 0.5" in said
+    assert any(line.endswith(" s") for line in said)
+
+
+def test_a_cell_that_fails_ends_the_run_and_loses_nothing(ran):
+    ran, _ = ran
+    assert ran.error.startswith("ValueError")
+    cells = ran.notebook.cells
+    assert cells[2].outputs[0].text.startswith("loss 0.5")
+    assert cells[5].outputs[-1].output_type == "error"
+    assert cells[6].outputs == []
+
+
+def test_records_come_back_from_the_kernel(ran):
+    ran, _ = ran
+    (record,) = ran.records
+    assert len(record.kernels) == 1
+    assert record.device == "NULL"
+    assert match_records(ran.notebook.cells, ran.records) == {3: 0}
+
+
+def test_the_page_shows_cells_outputs_and_kernels(ran):
+    ran, _ = ran
+    text = page(ran)
+    assert "<title>The *title*</title>" in text
+    assert "<h1>The <em>title</em></h1>" in text
+    assert "&lt;b&gt;raw&lt;/b&gt;" in text
+    assert "loss 0.5" in text
+    assert "over" in text
+    assert 'src="data:image/png;base64,' in text
+    assert "data:image/svg+xml;base64," in text
+    assert ran.records[0].kernels[0].detail["row"]["name"] in text
+    assert "<b>failed:</b> ValueError" in text
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(ran):
+    ran, _ = ran
+    found = Tags.__new__(Tags)
+    body = page(ran).partition('<script type="text/plain"')[0]
+    Tags.__init__(found, body.replace("<!doctype html>", "") + "</body></html>")
+    links = [value for name, value in found.attributes if name in ("src", "href")]
+    assert all(value.startswith("data:") for value in links)
+    assert "alert(" in body
+    assert "<script>alert" not in body
+
+
+def test_the_command_writes_a_report_and_says_whether_it_went_well(tmp_path, capsys):
+    path = notebook(tmp_path, "print('hello')")
+    out = tmp_path / "out.html"
+    assert (
+        cli.main(["run", str(path), "--html", str(out), "--save", str(tmp_path / "kept.ipynb")])
+        == 0
+    )
+    assert "hello" in out.read_text()
+    assert nbformat.read(tmp_path / "kept.ipynb", 4).cells[0].outputs[0].text == "hello\n"
+    said = capsys.readouterr().out
+    assert "[1/1] print('hello')" in said
+    assert f"report: {out}" in said
+    assert cli.main(["run", str(notebook(tmp_path, "1 / 0")), "--html", str(out)]) == 1
+    assert "failed: ZeroDivisionError" in capsys.readouterr().out
+    assert "ZeroDivisionError" in out.read_text()
+
+
+def test_a_cell_that_takes_too_long_is_told(tmp_path):
+    path = notebook(tmp_path, "import time\ntime.sleep(60)")
+    ran = run_notebook(path, timeout_s=1, say=lambda line: None)
+    assert ran.error == "a cell took more than 1 s"
+
+
+def test_a_kernel_that_dies_is_told(tmp_path):
+    path = notebook(tmp_path, "print('before')", "import os\nos._exit(3)")
+    ran = run_notebook(path, say=lambda line: None)
+    assert ran.error == "the kernel died"
+    assert ran.notebook.cells[0].outputs[0].text == "before\n"
+    assert isinstance(ran, RanNotebook)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["run", "gone.ipynb"], "there is no notebook gone.ipynb"),
+        (["lab", "gone.ipynb"], "there is no notebook gone.ipynb"),
+        (["run", "bad.ipynb", "--html", "nowhere/out.html"], "there is no folder nowhere"),
+        (["run", "bad.ipynb"], "bad.ipynb is no notebook"),
+    ],
+)
+def test_bad_arguments_are_answered(argv, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.ipynb").write_text("not json")
+    assert cli.main(argv) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_first_notebook_of_the_course_is_the_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "a" / "b" / "cli.py"))
+    with pytest.raises(LabError, match="there is no notebooks"):
+        cli.find_notebook(None)
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / cli.DEFAULT_NOTEBOOK).write_text("{}")
+    assert cli.find_notebook(None) == cli.DEFAULT_NOTEBOOK
+
+
+def test_lab_opens_the_notebook_and_hands_on_the_rest(tmp_path, monkeypatch):
+    path = notebook(tmp_path, "1")
+    started = []
+
+    class Server:
+        def __init__(self, command):
+            started.append(command)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exc):
+            return None
+
+        def wait(self):
+            return 0
+
+    monkeypatch.setattr(cli.subprocess, "Popen", Server)
+    assert cli.main(["lab", str(path), "--no-browser", "--port", "8889"]) == 0
+    assert started[0][1:] == ["-m", "jupyterlab", "--no-browser", "--port", "8889", str(path)]
