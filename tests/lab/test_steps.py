@@ -2,12 +2,12 @@ import json
 
 import pytest
 
-from tests.trace.programs import chain, pm_tidy, recorded_attention
+from tests.trace.programs import chain, pm_tidy, recorded_attention, variable
 from tinylab.errors import LabError
 from tinylab.lab import steps
 from tinylab.lab.desk import Desk
 from tinylab.trace.record import record
-from tinylab.uop.ops import graph_rewrite
+from tinylab.uop.ops import Ops, PatternMatcher, Rule, UPat, graph_rewrite
 
 ONE_MB = 1_000_000
 
@@ -154,3 +154,24 @@ def test_everything_is_plain_data(desk):
     ):
         answer = desk.answer(ask, args)
         assert json.loads(json.dumps(answer)) == json.loads(json.dumps(answer, default=str))
+
+
+def test_the_rewrite_that_failed_is_marked():
+    def fail(x):
+        raise ValueError("no such luck")
+
+    table = pm_tidy + PatternMatcher(
+        [Rule("fail", "sqrt -> error", UPat(Ops.SQRT, name="x"), fail)]
+    )
+    with pytest.raises(ValueError, match="luck"), record() as rec:
+        graph_rewrite((variable() + 0).sqrt().sink(), table, name="breaks")
+    desk = Desk(rec)
+    page = desk.overview()
+    assert (page["error"]["pass_id"], page["error"]["match"]) == (0, 1)
+    assert page["stages"][0]["passes"][0]["failed"]
+    step = desk.first()
+    assert (step["pass"], step["k"]) == (0, 1)
+    assert step["failed"]["message"] == "ValueError: no such luck"
+    assert step["failed"]["rule"]["name"] == "fail"
+    assert next(n["op"] for n in step["nodes"] if n["id"] == step["failed"]["node"]) == "SQRT"
+    assert desk.answer("step", {"pass": 0, "k": 0})["failed"] is None

@@ -90,7 +90,10 @@ def test_a_rule_that_raises_is_marked():
         graph_rewrite((variable() + 0).sqrt().sink(), table, name="breaks")
     rec.stop(caught.value)
     assert rec.failed_pass is rec.passes[0]
-    assert (rec.passes[0].root_after, rec.passes[0].count) == (None, 1)
+    failed = rec.passes[0]
+    assert (failed.root_after, failed.count) == (None, 1)
+    assert rec.rules[failed.failed_rule].name == "fail"
+    assert failed.failed_node == rec.nodes.add(variable().sqrt())
     assert rec.error_facts() == {
         "type": "ValueError",
         "message": "no such luck",

@@ -116,6 +116,8 @@ def test_what_ended_the_cell_comes_back(tmp_path):
     read = store.load(tmp_path / "r.tlab")
     assert read.error_facts() == rec.error_facts()
     assert read.failed_pass.name == "breaks"
+    assert read.failed_pass.failed_node == rec.failed_pass.failed_node
+    assert read.rules[read.failed_pass.failed_rule].name == "fail"
 
 
 def test_a_trace_is_small(tmp_path):

@@ -20,6 +20,7 @@ from tinylab.trace.record import Record
 _TABLE_KERNELS = 200
 _SOURCE_KERNELS = 40
 _SOURCE_LINES = 200
+_SOURCE_LETTERS = 150_000  # in all: the notebook's file holds them
 _CELL = "padding:2px 10px;text-align:left;vertical-align:top"
 _NUMBER = "padding:2px 10px;text-align:right;vertical-align:top"
 _PRE = "font-family:ui-monospace,monospace;font-size:12px;white-space:pre;overflow:auto;margin:4px"
@@ -133,8 +134,10 @@ def _number(value: float | None) -> str:
 
 def _sources(record: Record, kernels: Sequence[Json]) -> str:
     desk = desk_of(record)
-    parts = []
+    parts: list[str] = []
     for kernel in kernels[:_SOURCE_KERNELS]:
+        if sum(map(len, parts)) > _SOURCE_LETTERS:
+            break
         detail = desk.kernels.detail(kernel["id"], [])
         lines = [str(line["text"]) for line in detail["source"]]
         if not lines:

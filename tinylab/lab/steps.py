@@ -58,6 +58,7 @@ class Steps:
             "added": [],
             "gone": [],
             "ancestors": [],
+            "failed": self._failure(replay) if k == replay.count else None,
         }
         if k:
             answer.update(self._match(replay, k, graph, pass_id))
@@ -153,6 +154,19 @@ class Steps:
             "added": [n for n in graph.order if n not in had],
             "gone": self._rows([n for n in old.order if n not in has][:NODES_A_PAGE], pass_id),
             "ancestors": ancestors,
+        }
+
+    def _failure(self, replay: Replay) -> Json | None:
+        """The rule that raised after the last match, and the node that it was tried on."""
+        shown = replay.shown
+        if shown.error is None:
+            return None
+        rule, node = shown.failed_rule, shown.failed_node
+        graph = replay.step(shown.count)
+        return {
+            "message": shown.error,
+            "rule": None if rule is None else self.rule(rule)._asdict(),
+            "node": None if node is None else _shown(graph, set(graph.order), node),
         }
 
     def _text(self, replay: Replay, k: int) -> list[tuple[str, int]]:

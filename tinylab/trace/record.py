@@ -24,7 +24,7 @@ from tinylab.trace.events import Event
 from tinylab.trace.nodes import MEMO_LIMIT, NodeTable
 from tinylab.trace.packing import pack, unpack
 from tinylab.uop import rewrite
-from tinylab.uop.ops import Rule, UOp
+from tinylab.uop.ops import PatternMatcher, Rule, UOp
 
 EVENT_LIMIT = 100_000
 
@@ -55,7 +55,8 @@ class PassRecord:
     """One run of a rule table (or of a function) over a graph.
 
     `stage` is "tensor graph", "schedule" or "kernel"; `batch` the number of the realize it is part
-    of, 0 for none; `error` what ended the pass early.
+    of, 0 for none; `error` what ended the pass early, and `failed_rule` the rule that raised it
+    when it was tried on `failed_node`.
     """
 
     id: int
@@ -74,6 +75,8 @@ class PassRecord:
     walk: bool = False
     enter_calls: bool = False
     error: str | None = None
+    failed_rule: int | None = None
+    failed_node: int | None = None
     block: bytes = b""
 
     @property
@@ -277,10 +280,16 @@ class Record:
             if root_after is not None:
                 ended.root_after = self.nodes.add(root_after)
             if error is not None:
-                ended.error = f"{type(error).__name__}: {error}"
-                self._failures = [*self._failures[-7:], (ended.id, error)]
+                self._note_failure(ended, error)
             if not stack:
                 self.nodes.forget_uops(MEMO_LIMIT)
+
+    def _note_failure(self, ended: PassRecord, error: BaseException) -> None:
+        ended.error = f"{type(error).__name__}: {error}"
+        self._failures = [*self._failures[-7:], (ended.id, error)]
+        tried = _tried_when_raised(error)
+        if tried is not None:
+            ended.failed_rule, ended.failed_node = self._rule_id(tried[0]), self.nodes.add(tried[1])
 
     def _leave(self, matches: Matches) -> list[Matches]:
         """Take a pass, and what was left open inside it, from the stack it is on."""
@@ -401,6 +410,22 @@ class Record:
                 known = self.notes.setdefault(node, [])
                 known.extend(site for site in sites if site not in known)
                 del self._noted[uop]
+
+
+def _tried_when_raised(error: BaseException) -> tuple[Rule, UOp] | None:
+    """The rule and the node that were being matched when an error was raised.
+
+    Read from the traceback, so that matching need not keep track of it.
+    """
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is PatternMatcher.find.__code__:
+            names = trace.tb_frame.f_locals
+            rule, node = names.get("rule"), names.get("uop")
+            found = (rule, node) if isinstance(rule, Rule) and isinstance(node, UOp) else None
+        trace = trace.tb_next
+    return found
 
 
 def _id_of(matches: Matches) -> int | None:

@@ -51,7 +51,7 @@ CREATE TABLE rules (id INTEGER PRIMARY KEY, data TEXT);
 CREATE TABLE passes (id INTEGER PRIMARY KEY, name INTEGER, file INTEGER, line INTEGER,
   flags INTEGER, stage INTEGER, batch INTEGER, kernel INTEGER, parent INTEGER, before INTEGER,
   after INTEGER, size INTEGER, start_ns INTEGER, elapsed_ns INTEGER, count INTEGER, error TEXT,
-  block BLOB);
+  failed_rule INTEGER, failed_node INTEGER, block BLOB);
 CREATE TABLE kernels (id INTEGER PRIMARY KEY, data TEXT, runs BLOB, page BLOB);
 CREATE TABLE notes (sites BLOB, nodes BLOB);
 CREATE TABLE events (first INTEGER PRIMARY KEY, data BLOB);
@@ -88,7 +88,7 @@ class _Writer:
 
     def write(self, pages: Mapping[int, Page]) -> None:
         record, db = self.record, self.db
-        db.executemany(f"INSERT INTO passes VALUES ({','.join('?' * 17)})", self.passes())
+        db.executemany(f"INSERT INTO passes VALUES ({','.join('?' * 19)})", self.passes())
         db.executemany("INSERT INTO texts VALUES (?,?)", [(i, t) for t, i in self.texts.items()])
         db.executemany("INSERT INTO meta VALUES (?,?)", self.meta())
         db.executemany("INSERT INTO heads VALUES (?,?)", self.heads())
@@ -131,7 +131,7 @@ class _Writer:
             yield (p.id, self.text(p.name), self.text(p.place[0]), p.place[1], flags,
                    self.text(p.stage), p.batch, p.kernel, p.parent, p.root_before, p.root_after,
                    size(p.root_before), p.start_ns, p.elapsed_ns, p.count, p.error,
-                   p.block)  # fmt: skip
+                   p.failed_rule, p.failed_node, p.block)  # fmt: skip
 
     def heads(self) -> Iterator[tuple[int, bytes]]:
         heads = self.record.nodes.heads
@@ -305,7 +305,7 @@ class StoredRecord(Record):
 
 _PASS_COLUMNS = (
     "SELECT id, name, file, line, flags, stage, batch, kernel, parent, before, after, size,"
-    " start_ns, elapsed_ns, count, error FROM passes ORDER BY id"
+    " start_ns, elapsed_ns, count, error, failed_rule, failed_node FROM passes ORDER BY id"
 )
 _KERNEL_COLUMNS = "SELECT id, data, runs, page FROM kernels ORDER BY id"
 _RULE_COLUMNS = "SELECT data FROM rules ORDER BY id"
@@ -322,7 +322,7 @@ class _StoredPass(PassRecord):
     @classmethod
     def read(cls, owner: StoredRecord, row: tuple[Any, ...], texts: dict[int, str]) -> _StoredPass:
         number, name, file, line, flags, stage, batch, kernel, parent = row[:9]
-        before, after, size, start, elapsed, count, error = row[9:]
+        before, after, size, start, elapsed, count, error, failed_rule, failed_node = row[9:]
         found = cls(
             id=number,
             name=texts[name],
@@ -340,6 +340,8 @@ class _StoredPass(PassRecord):
             elapsed_ns=elapsed,
             count=count,
             error=error,
+            failed_rule=failed_rule,
+            failed_node=failed_node,
         )
         found.owner, found.size = owner, size
         return found
