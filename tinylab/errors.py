@@ -165,6 +165,10 @@ class TraceError(TinylabError, ValueError):
     """A trace file that cannot be read."""
 
 
+class CaptureError(TinylabError, ValueError):
+    """A profile capture, trace stream or code object that cannot be read."""
+
+
 class LabError(TinylabError, RuntimeError):
     """A question of a front end that has no answer."""
 

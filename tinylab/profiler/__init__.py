@@ -1,0 +1,1 @@
+"""Where the time went: captures of counters and thread traces, read and summed."""

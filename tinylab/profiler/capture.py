@@ -1,0 +1,263 @@
+"""A capture: a folder with capture.json, counter and trace blobs, code objects.
+
+Nothing in it is trusted: names of files stay in the folder, lengths are held against the files,
+and blobs are mapped, not read whole.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from tinylab.errors import CaptureError
+from tinylab.profiler.checked import Checked, read_json
+from tinylab.profiler.code.disassemble import Disassembly, disassemble
+from tinylab.profiler.code.elf import CodeObject, read_code_object
+from tinylab.profiler.code.sizes import decode_instructions, generation_of
+from tinylab.profiler.counters.pmc import Readout, ScheduleEntry, read_schedule
+from tinylab.profiler.sqtt.trace import Trace
+from tinylab.profiler.sqtt.walk import Program
+
+_CODE_LIMIT = 256 << 20
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ProgramInfo:
+    """A code object that was loaded."""
+
+    number: int
+    name: str
+    load_base: int
+    file: str
+
+
+@dataclass(frozen=True)
+class RangeInfo:
+    """Something that ran on a queue: a kernel or a copy, in device nanoseconds."""
+
+    kind: str
+    name: str
+    queue: str
+    start_ns: int
+    end_ns: int
+    exec_tag: int | None
+    program: int | None
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it took."""
+        return self.end_ns - self.start_ns
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """A trace stream of one shader engine in one dispatch."""
+
+    exec_tag: int
+    program: int
+    engine: int
+    xcc: int
+    itrace: bool
+    file: str
+
+
+@dataclass(frozen=True)
+class CountersInfo:
+    """Counters read after one dispatch."""
+
+    exec_tag: int
+    program: int
+    file: str
+    used_bytes: int
+    schedule: tuple[ScheduleEntry, ...]
+
+
+@dataclass
+class Capture:
+    """All events of a capture; blobs are opened on demand."""
+
+    folder: Path
+    name: str
+    target: str
+    programs: tuple[ProgramInfo, ...] = ()
+    ranges: tuple[RangeInfo, ...] = ()
+    streams: tuple[StreamInfo, ...] = ()
+    counters: tuple[CountersInfo, ...] = ()
+    offsets_ns: dict[str, float] = field(default_factory=dict)  # queue -> host minus device time
+
+    @cached_property
+    def _programs(self) -> dict[int, LoadedProgram]:
+        return {}
+
+    def blob(self, file: str) -> memoryview:
+        """A file of the capture, mapped.
+
+        Raises: CaptureError if it cannot be read.
+        """
+        return map_file(self.folder / file)
+
+    def program(self, number: int) -> LoadedProgram:
+        """A code object with its instructions.
+
+        Raises: CaptureError if there is no such program or its file makes no sense.
+        """
+        if number not in self._programs:
+            info = next((p for p in self.programs if p.number == number), None)
+            if info is None:
+                raise CaptureError(f"the capture has no program {number}")
+            data = self.blob(info.file)
+            if len(data) > _CODE_LIMIT:
+                raise CaptureError(f"{info.file} has {len(data)} bytes: no code object")
+            self._programs[number] = LoadedProgram(info, self.target, bytes(data))
+        return self._programs[number]
+
+    def trace(self, stream: StreamInfo, exact_time: bool = False) -> Trace:
+        """A stream, not yet read; without program counters if its program cannot be read."""
+        try:
+            program = self.program(stream.program)
+            program.code  # noqa: B018  reads it
+        except CaptureError:
+            return Trace(self.blob(stream.file), exact_time=exact_time, itrace=stream.itrace)
+        return Trace(
+            self.blob(stream.file),
+            program.code,
+            program.info.load_base,
+            exact_time=exact_time,
+            itrace=stream.itrace,
+        )
+
+    def readout(self, counters: CountersInfo) -> Readout:
+        """Counter values of one dispatch."""
+        return Readout.from_blob(self.blob(counters.file), counters.schedule, counters.used_bytes)
+
+    def kernel(self, exec_tag: int) -> RangeInfo | None:
+        """The time range of a dispatch."""
+        found = (r for r in self.ranges if r.kind == "kernel" and r.exec_tag == exec_tag)
+        return next(found, None)
+
+    def run_number(self, program: int, exec_tag: int) -> int:
+        """Which run of its program a dispatch is, from 1."""
+        tags = {s.exec_tag for s in self.streams if s.program == program}
+        tags |= {c.exec_tag for c in self.counters if c.program == program}
+        tags |= {r.exec_tag for r in self.ranges if r.program == program and r.exec_tag is not None}
+        return sorted(tags | {exec_tag}).index(exec_tag) + 1
+
+
+@dataclass
+class LoadedProgram:
+    """A code object with its instructions, and their text if this machine can tell it."""
+
+    info: ProgramInfo
+    target: str
+    data: bytes
+
+    @cached_property
+    def object(self) -> CodeObject:
+        """Its sections."""
+        return read_code_object(self.data)
+
+    @cached_property
+    def code(self) -> Program:
+        """Its instructions; none if the generation of the chip is not known."""
+        text = self.object.text
+        try:
+            generation = generation_of(self.target)
+        except CaptureError:
+            return Program(())
+        return Program(decode_instructions(text.data, text.address, generation))
+
+    @cached_property
+    def disassembly(self) -> Disassembly:
+        """Text of its instructions, asked of a child process on first use."""
+        return disassemble(self.code.instructions, self.target)
+
+    def line(self, number: int) -> str:
+        """An instruction as text, or its encoding and words where there is no text."""
+        instruction = self.code.instructions[number]
+        text = self.disassembly.text.get(instruction.pc)
+        return text or f"{instruction.encoding.lower()} {instruction.hex}"
+
+
+def map_file(path: Path) -> memoryview:
+    """A file's bytes without reading them.
+
+    Raises: CaptureError if it cannot be opened.
+    """
+    try:
+        with path.open("rb") as f:
+            if not path.stat().st_size:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as e:
+        raise CaptureError(f"cannot read {path.name}: {e}") from None
+
+
+def read_capture(path: str | Path) -> Capture:
+    """The capture in a folder, or the one that a capture.json describes.
+
+    Raises: CaptureError that says which value makes no sense.
+    """
+    path = Path(path)
+    file = path / "capture.json" if path.is_dir() else path
+    if not file.is_file():
+        raise CaptureError(f"there is no {file.name} in {file.parent}")
+    found = read_json(file)
+    clock = found.inner("clock")
+    return Capture(
+        folder=file.parent,
+        name=found.text("capture", file.parent.name),
+        target=found.text("target", ""),
+        programs=_each(found, "programs", _program),
+        ranges=_each(found, "ranges", _range),
+        streams=_each(found, "sqtt", _stream),
+        counters=_each(found, "pmc", _counters),
+        offsets_ns={q.text("queue"): q.number("cpu_offset_ns") for q in clock.each("queues")},
+    )
+
+
+def _each(found: Checked, key: str, read: Callable[[Checked], T]) -> tuple[T, ...]:
+    return tuple(map(read, found.each(key)))
+
+
+def _program(p: Checked) -> ProgramInfo:
+    return ProgramInfo(
+        p.whole("program"), p.text("name", ""), p.whole("load_base", default=0), p.file("file")
+    )
+
+
+def _range(r: Checked) -> RangeInfo:
+    return RangeInfo(
+        r.text("kind"),
+        r.text("name", ""),
+        r.text("queue", ""),
+        r.whole("start_ns"),
+        r.whole("end_ns"),
+        r.whole("exec_tag") if "exec_tag" in r else None,
+        r.whole("program") if "program" in r else None,
+    )
+
+
+def _stream(s: Checked) -> StreamInfo:
+    return StreamInfo(
+        s.whole("exec_tag", default=1),
+        s.whole("program", default=0),
+        s.whole("se", default=0),
+        s.whole("xcc", default=0),
+        s.flag("itrace"),
+        s.file("file"),
+    )
+
+
+def _counters(c: Checked) -> CountersInfo:
+    return CountersInfo(
+        c.whole("exec_tag", default=1),
+        c.whole("program", default=0),
+        c.file("file"),
+        c.whole("used_bytes", default=0),
+        read_schedule(c),
+    )

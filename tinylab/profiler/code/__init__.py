@@ -1,0 +1,1 @@
+"""Code objects: sections, instruction sizes, and text where a disassembler is found."""

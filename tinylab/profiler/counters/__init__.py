@@ -1,0 +1,1 @@
+"""Counters: what hardware counted."""

@@ -1,0 +1,1 @@
+"""Thread traces: packets, waves, instructions and their program counters."""

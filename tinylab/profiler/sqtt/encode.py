@@ -1,0 +1,274 @@
+"""Writes streams: packets at given times, or waves and instructions turned into packets.
+
+The reverse of decode.py, for round trips, for fuzzing, and for captures that can be shipped. Time
+that a packet's own field cannot hold goes into packets that do nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tinylab.errors import CaptureError
+from tinylab.profiler.sqtt.decode import TABLES
+from tinylab.profiler.sqtt.packets import (
+    ALU_SOURCES,
+    MEM_UNITS,
+    WINDOW_NIBBLES,
+    Bits,
+    PacketType,
+    Table,
+)
+
+_BLOCK = 32  # streams come in blocks of that many bytes
+_IMMEDIATE = 3  # state of a slot in an ISSUE packet
+
+
+@dataclass(frozen=True)
+class WaveSpec:
+    """A wave: where it ran, from which cycle to which."""
+
+    start: int
+    end: int | None
+    slot: int = 0
+    simd: int = 0
+    unit: int = 0
+    array: int = 0
+    threads: int = 32
+
+
+@dataclass(frozen=True)
+class InstSpec:
+    """An instruction of the traced unit: its class, and when its unit executed it, if it did.
+
+    Classes are those of the family's table; "VALUINST" and "IMMEDIATE" are packets of their own on
+    RDNA, "IMMEDIATE" a slot state on CDNA.
+    """
+
+    time: int
+    op: str
+    slot: int = 0
+    simd: int = 0
+
+
+@dataclass(frozen=True)
+class ExecSpec:
+    """A unit executed: "SALU", "VALU", "VALU_SALU", "LDS", "LDS_ALT", "VMEM", "VMEM_ALT"."""
+
+    time: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class RegSpec:
+    """A register write by dword address."""
+
+    time: int
+    address: int
+    value: int
+
+
+@dataclass(frozen=True)
+class MarkSpec:
+    """The constant-rate counter: a real-time marker on RDNA, a timestamp on CDNA."""
+
+    time: int
+    counter: int
+
+
+Spec = WaveSpec | InstSpec | ExecSpec | RegSpec | MarkSpec
+
+
+class Writer:
+    """Packets one after the other, each at its time."""
+
+    def __init__(self, family: str, stream: int = 0) -> None:
+        """Writes the header.
+
+        Raises: CaptureError if there is no such family.
+        """
+        if family not in TABLES:
+            raise CaptureError(f"there is no packet table {family!r}")
+        self.table: Table = TABLES[family]
+        self.clock = 0
+        self._nibbles = bytearray()
+        if self.table.rdna:
+            self.raw("LAYOUT_HEADER", layout=int(self.table.layout), sel_a=6)
+        else:
+            self.raw("STREAM_HEADER", magic=0x11, version=4, simd_mask=15, stream=stream & 0xFF)
+
+    def raw(self, name: str, advance: int = 0, **values: int) -> None:
+        """One packet with its time field set to ``advance``, which must fit."""
+        p = self.table.by_name[name]
+        word = p.value
+        for key, value in values.items():
+            word |= p.fields[key].put(value)
+        if p.time:
+            word |= p.time.bits.put((advance - p.time.bias) // p.time.scale)
+        self._nibbles += bytes((word >> (4 * i)) & 15 for i in range(p.nibbles))
+
+    def packet(self, name: str, time: int, **values: int) -> None:
+        """One packet stamped ``time``; packets that only move the clock go before it if need be.
+
+        Raises: CaptureError if the time lies behind, or between two units of the clock.
+        """
+        p = self.table.by_name[name]
+        gap = self._gap(time, name)
+        own = gap if 0 <= gap - _bias(p) <= _reach(p) and not gap % _scale(p) else 0
+        if own < gap:
+            self.advance(gap - own)
+        self.raw(name, own, **values)
+        self.clock = time
+
+    def advance(self, cycles: int) -> None:
+        """Time that no packet of interest brings."""
+        if not self.table.rdna:
+            while cycles:
+                now = min(cycles, 255 * 4)
+                self.raw("MISC", now)
+                cycles -= now
+        elif 4 <= cycles <= 19:
+            self.raw("TS_DELTA_SHORT", cycles)
+        else:
+            self.raw("TS_DELTA_OR_MARK", cycles)
+
+    def mark(self, time: int, counter: int) -> None:
+        """A sample of the constant-rate counter."""
+        gap = self._gap(time, "marker")
+        if not self.table.rdna:
+            self._timestamp(time, gap, counter)
+            return
+        if gap:
+            self.advance(gap)
+        p = self.table.by_name["TS_DELTA_OR_MARK"]
+        value = counter & ((1 << p.fields["delta"].width) - 1)
+        word = p.value | p.fields["rt"].put(1) | p.fields["delta"].put(value)
+        self._nibbles += bytes((word >> (4 * i)) & 15 for i in range(p.nibbles))
+        self.clock = time
+
+    def _timestamp(self, time: int, gap: int, counter: int) -> None:
+        if gap:
+            self.advance(gap)
+        self.raw("TIMESTAMP", timestamp=counter)
+        self.clock = time
+
+    def _gap(self, time: int, name: str) -> int:
+        gap = time - self.clock
+        unit = 1 if self.table.rdna else 4
+        if gap < 0 or gap % unit:
+            raise CaptureError(f"a {name} at {time} cannot follow a packet at {self.clock}")
+        return gap
+
+    def finish(self) -> bytes:
+        """The stream, padded to whole blocks so that every packet is decoded."""
+        nibbles = self._nibbles + bytes(WINDOW_NIBBLES)
+        extra = 0 if self.table.rdna else 16
+        nibbles += bytes(-(len(nibbles) - extra) % (2 * _BLOCK))
+        return bytes(nibbles[i] | nibbles[i + 1] << 4 for i in range(0, len(nibbles), 2))
+
+
+def _scale(p: PacketType) -> int:
+    return p.time.scale if p.time else 1
+
+
+def _bias(p: PacketType) -> int:
+    return p.time.bias if p.time else 0
+
+
+def _reach(p: PacketType) -> int:
+    """The most that a packet's own field can hold."""
+    return p.time.scale * ((1 << p.time.bits.width) - 1) if p.time else 0
+
+
+@dataclass
+class _Plan:
+    """A packet to come: time, rank among equal times, name, fields."""
+
+    time: int
+    rank: int
+    name: str
+    values: dict[str, int] = field(default_factory=dict)
+
+
+# Among packets of one cycle a slot's new wave follows the end of the one before.
+_END, _REG, _START, _INST, _EXEC, _MARK = range(6)
+
+
+def encode(family: str, specs: Iterable[Spec], stream: int = 0) -> bytes:
+    """A stream with waves, instructions, executions, register writes and markers.
+
+    Times are cycles from the start of the stream; on CDNA multiples of four. What happens in one
+    cycle is written in this order: ends of waves, registers, starts, then in the order given.
+
+    Raises: CaptureError for what the family has no packet for.
+    """
+    writer = Writer(family, stream)
+    plans = [p for spec in specs for p in _plans(writer.table, spec)]
+    for plan in sorted(plans, key=lambda p: (p.time, p.rank)):
+        if plan.name == "":
+            writer.mark(plan.time, plan.values["counter"])
+        else:
+            writer.packet(plan.name, plan.time, **plan.values)
+    return writer.finish()
+
+
+def _plans(table: Table, spec: Spec) -> Sequence[_Plan]:
+    if isinstance(spec, WaveSpec):
+        return _wave(table, spec)
+    if isinstance(spec, InstSpec):
+        return (_instruction(table, spec),)
+    if isinstance(spec, ExecSpec):
+        return (_execution(table, spec),)
+    if isinstance(spec, RegSpec):
+        return (_register(table, spec),)
+    return (_Plan(spec.time, _MARK, "", {"counter": spec.counter}),)
+
+
+def _wave(table: Table, w: WaveSpec) -> list[_Plan]:
+    place = dict(zip(table.place, (w.array, w.unit, w.simd, w.slot), strict=True))
+    start = dict(place)
+    if table.rdna:
+        lowest = table.by_name[table.start].fields["id7"].lo
+        start["id7"] = (w.threads - 1 & 31) << (25 - lowest)
+    else:
+        start["count"] = w.threads
+    plans = [_Plan(w.start, _START, table.start, start)]
+    if w.end is not None:
+        # A wave that ends as it starts would end before it.
+        plans.append(_Plan(w.end, _END if w.end > w.start else _INST, table.end, place))
+    return plans
+
+
+def _instruction(table: Table, i: InstSpec) -> _Plan:
+    if not table.rdna and i.op == "IMMEDIATE":
+        return _Plan(i.time, _INST, "ISSUE", {"simd": i.simd, f"inst{i.slot}": _IMMEDIATE})
+    if table.rdna and i.op in ("VALUINST", "IMMEDIATE"):
+        return _Plan(i.time, _INST, i.op, {"wave": i.slot})
+    if i.op not in table.op_code:
+        raise CaptureError(f"{table.family} has no instruction class {i.op!r}")
+    values = {"wave": i.slot, "op": table.op_code[i.op]}
+    return _Plan(i.time, _INST, "INST", values if table.rdna else {**values, "simd": i.simd})
+
+
+def _execution(table: Table, e: ExecSpec) -> _Plan:
+    for name, units in (("ALUEXEC", ALU_SOURCES), ("VMEMEXEC", MEM_UNITS)):
+        if table.rdna and e.unit in units:
+            return _Plan(e.time, _EXEC, name, {"src": units.index(e.unit)})
+    raise CaptureError(f"{table.family} has no execution packet for {e.unit!r}")
+
+
+def _register(table: Table, r: RegSpec) -> _Plan:
+    compute = 0x2E00 <= r.address < 0x2F00
+    if table.rdna:
+        values = {"hi_byte": 0x84 if compute else 4, "val32": r.value}
+        values["subop"] = r.address - 0x2E00 if compute else r.address
+        return _Plan(r.time, _REG, "REG", values)
+    if 0x2E00 <= r.address < 0x2E80:
+        return _Plan(r.time, _REG, "REG_CS", {"me": 1, "addr": r.address - 0x2E00, "data": r.value})
+    values = {"me": 1, "reg_type": 3, "op": 1, "addr": r.address, "data": r.value}
+    return _Plan(r.time, _REG, "REG", values)
+
+
+def bits_of(table: Table, name: str, key: str) -> Bits:
+    """Where a field of a packet stands."""
+    return table.by_name[name].fields[key]

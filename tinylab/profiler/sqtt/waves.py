@@ -1,0 +1,141 @@
+"""Waves: starts paired with ends, and how many live at any time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tinylab.profiler.sqtt.native import Array, Packets, field_of
+from tinylab.profiler.sqtt.packets import Table
+
+
+@dataclass
+class Waves:
+    """Waves as columns, sorted by start, then place. An end of -1: still running at the end."""
+
+    table: Table
+    array: Array  # shader array
+    unit: Array  # WGP or compute unit in it
+    simd: Array
+    slot: Array
+    start: Array
+    end: Array
+    threads: Array  # active threads at the start
+    packet: Array  # first nibble of the start
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def closed(self) -> Array:
+        """Which waves have an end."""
+        closed: Array = self.end >= 0
+        return closed
+
+    def flat_unit(self) -> Array:
+        """One number for array and unit, as viewers count them."""
+        return self.unit + self.table.units_per_array * self.array
+
+
+_START, _END, _PLACE, _TIME, _THREADS, _PACKET = range(6)
+
+
+class Pairing:
+    """Pairs starts with ends chunk by chunk; what is open is carried on."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.unopened = 0
+        self._open = np.empty((0, 4), np.int64)  # place, time, threads, packet
+        self._done: list[Array] = []
+        self._lost: list[Array] = []  # opened again without an end in between
+
+    def add(self, packets: Packets) -> None:
+        """More packets, in stream order."""
+        rows = packets.where(self.table.start, self.table.end)
+        if not len(rows):
+            return
+        opens = packets.kind[rows] == self.table.kind[self.table.start]
+        place = np.where(
+            opens,
+            _place(packets, rows, self.table.start),
+            _place(packets, rows, self.table.end),
+        )
+        threads = np.where(opens, _threads(packets, rows), 0)
+        new = np.stack([place, packets.time[rows], threads, packets.position[rows]], axis=1)
+        every = np.concatenate([self._open, new])
+        is_open = np.concatenate([np.ones(len(self._open), bool), opens])
+        self._pair(every, is_open)
+
+    def _pair(self, every: Array, opens: Array) -> None:
+        order = np.argsort(every[:, 0], kind="stable")
+        every, opens = every[order], opens[order]
+        same = np.zeros(len(every), bool)
+        same[:-1] = every[:-1, 0] == every[1:, 0]
+        after_opens = np.zeros(len(every), bool)
+        after_opens[:-1] = opens[1:]
+        closed = opens & same & ~after_opens
+        self._done.append(
+            np.concatenate([every[closed], every[np.flatnonzero(closed) + 1, 1:2]], axis=1)
+        )
+        self.unopened += int((~opens).sum() - closed.sum())
+        self._lost.append(every[opens & same & after_opens])
+        self._open = every[opens & ~same]
+
+    @property
+    def unclosed(self) -> int:
+        """Starts without an end so far."""
+        return len(self._open) + sum(map(len, self._lost))
+
+    def waves(self) -> Waves:
+        """All waves so far, those without an end too."""
+        ends = [np.concatenate([a, np.full((len(a), 1), -1)], axis=1) for a in self._without_end()]
+        rows = np.concatenate([np.empty((0, 5), np.int64), *self._done, *ends])
+        rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
+        place = rows[:, 0]
+        return Waves(
+            self.table,
+            array=place >> 16,
+            unit=(place >> 12) & 15,
+            simd=(place >> 8) & 15,
+            slot=place & 255,
+            start=rows[:, 1],
+            end=rows[:, 4],
+            threads=rows[:, 2],
+            packet=rows[:, 3],
+        )
+
+    def _without_end(self) -> list[Array]:
+        return [self._open, *self._lost]
+
+
+def _place(packets: Packets, rows: Array, kind: str) -> Array:
+    """Array, unit, SIMD and slot as one number that sorts like them."""
+    fields = packets.table.by_name[kind].fields
+    array, unit, simd, slot = (
+        field_of(packets.raw[rows], fields[n].lo, fields[n].width).astype(np.int64)
+        for n in packets.table.place
+    )
+    return array << 16 | unit << 12 | simd << 8 | slot
+
+
+def _threads(packets: Packets, rows: Array) -> Array:
+    """Active threads that a start tells: RDNA keeps the number less one in bits 29:25."""
+    raw = packets.raw[rows]
+    if packets.table.rdna:
+        return field_of(raw, 25, 5).astype(np.int64) + 1
+    return field_of(raw, 22, 7).astype(np.int64)
+
+
+def occupancy(waves: Waves, end: int | None = None) -> tuple[Array, Array]:
+    """How many waves live: (times, counts), the count holds from its time to the next.
+
+    Waves at [0, 10), [5, 20)  ->  times 0 5 10 20, counts 1 2 1 0
+    """
+    ends = waves.end[waves.closed] if end is None else np.where(waves.closed, waves.end, end)
+    times = np.concatenate([waves.start, ends])
+    steps = np.concatenate([np.ones(len(waves), np.int64), -np.ones(len(ends), np.int64)])
+    stamps, where = np.unique(times, return_inverse=True)
+    change = np.bincount(where, steps, len(stamps)).astype(np.int64)
+    return stamps, np.cumsum(change)
