@@ -11,7 +11,7 @@ from typing import Any
 
 import nbformat
 from nbformat import v4
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, TimeoutError, sync_playwright
 
 from tests.notebook.lab_server import LabServer
 
@@ -149,18 +149,20 @@ class Notebook:
     def ready(self, number: int = 0, timeout_s: float = 20) -> Locator:
         """The same, when it has painted what it shows."""
         view = self.view(number)
-        view.wait_for(timeout=timeout_s * 1000)
+        try:
+            view.wait_for(timeout=timeout_s * 1000)
+        except TimeoutError:
+            raise AssertionError(f"no debugger appeared; {self.problems()}") from None
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             painted = view.locator("canvas").get_attribute("data-painted")
             if painted and painted == view.get_attribute("data-at"):
                 return view
             self.page.wait_for_timeout(30)
-        at, painted = (
-            view.get_attribute("data-at"),
-            view.locator("canvas").get_attribute("data-painted"),
-        )
-        raise AssertionError(f"the debugger stands at {at} and has painted {painted}")
+        painted = view.locator("canvas").get_attribute("data-painted")
+        at = view.get_attribute("data-at")
+        state = f"the debugger stands at {at!r} and has painted {painted}"
+        raise AssertionError(f"{state}; it says {self.status(number)!r}; {self.problems()}")
 
     def at(self, number: int = 0) -> tuple[int, int]:
         """(pass, match) where a debugger stands."""
@@ -184,6 +186,17 @@ class Notebook:
         """How many questions went to the kernel, all or of one kind."""
         asks: list[str] = self.page.evaluate("() => tests.sent")
         return len(asks) if ask is None else asks.count(ask)
+
+    def problems(self) -> str:
+        """What the page and the cells complain about."""
+        cells = self.page.evaluate("() => tests.panel().content.widgets.length")
+        outputs = [self.page.evaluate("cell => tests.outputs(cell)", i) for i in range(cells)]
+        complaints = [
+            output.get("evalue") or output.get("text") or list(output.get("data", {}))
+            for cell in outputs
+            for output in cell
+        ]
+        return f"outputs {complaints}, console {self.errors}"
 
     def check(self) -> None:
         """Nothing went wrong that nobody would see."""

@@ -48,7 +48,9 @@ def saving_lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.fixture(scope="session")
-def one_shell_lab(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+def one_shell_lab(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LabServer]:
     """A JupyterLab that sends messages of widgets to the kernel's main thread."""
     yield from _server(tmp_path_factory.mktemp("one"), ONE_SHELL)
 

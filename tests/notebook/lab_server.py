@@ -31,7 +31,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         "checkForUpdates": False,
         "doNotDisturbMode": True,
     },
-    "@jupyterlab/notebook-extension/tracker": {"scrollPastEnd": False},
+    "@jupyterlab/notebook-extension/tracker": {"scrollPastEnd": False, "windowingMode": "full"},
 }
 
 

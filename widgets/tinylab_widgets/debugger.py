@@ -50,6 +50,13 @@ class Debugger(anywidget.AnyWidget):
         new = {name: value for name, value in wanted.items() if value is not None}
         self.selection = {**self.selection, **new}
 
+    def close(self) -> None:
+        """Close the widget and the layout that ipywidgets makes for it: neither is saved then."""
+        layout = self.layout
+        super().close()
+        if layout is not None:
+            layout.close()
+
     def _shown_first(self) -> Json:
         first = self._desk.first()
         if first is not None and len(json.dumps(first)) > _MOST_FIRST_BYTES:

@@ -47,6 +47,12 @@ class TinygradMagic:
         if run.error is not None:
             raise _with_users_frames(self.shell, run.error)
 
+    def with_body(self, lines: list[str]) -> list[str]:
+        """IPython refuses a cell magic without a body; an empty cell is no mistake to us."""
+        if lines and lines[0].startswith("%%tinygrad") and not "".join(lines[1:]):
+            return [lines[0].rstrip("\n") + "\n", "\n"]
+        return lines
+
     def _run(self, cell: str, chosen: options.Options) -> CellRun:
         source = self.shell.transform_cell(cell)
         # IPython names the cell in tracebacks by this file name.
@@ -96,6 +102,17 @@ def _is_refusal(run: CellRun) -> bool:
     return not inside and hasattr(run.error, "help") and not isinstance(run.error, SyntaxError)
 
 
+class InvalidCell(Exception):
+    """The cell is no Python: shown as the syntax error that it is, without the magic's frames."""
+
+    def __init__(self, shell: InteractiveShell, error: SyntaxError) -> None:
+        super().__init__(str(error))
+        self._lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
+
+    def _render_traceback_(self) -> list[str]:
+        return list(self._lines)
+
+
 def _users_part(error: BaseException, filename: str) -> TracebackType | None:
     """The traceback from the first frame of the user's cell on."""
     at = error.__traceback__
@@ -110,6 +127,8 @@ def _with_users_frames(shell: InteractiveShell, error: BaseException) -> BaseExc
     It is raised again, so that the cell counts as failed and "run all" stops.
     """
     frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, SyntaxError) and error.filename in shell.compile._filename_map:
+        return InvalidCell(shell, error)
     files = [f.filename for f in frames if f.filename in shell.compile._filename_map]
     part = _users_part(error, files[0]) if files else None
     if part is None:
@@ -141,6 +160,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shell.events.register("pre_run_cell", started)
     shell.set_hook("complete_command", _completer, str_key="%%tinygrad")
     shell.display_formatter.mimebundle_formatter.for_type(Record, magic.record_bundle)
+    shell.input_transformers_cleanup.append(magic.with_body)
     _loaded[id(shell)] = (magic, started)
 
 
@@ -150,6 +170,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     if loaded is None:
         return
     shell.events.unregister("pre_run_cell", loaded[1])
+    shell.input_transformers_cleanup.remove(loaded[0].with_body)
     shell.magics_manager.magics["cell"].pop("tinygrad", None)
     shell.display_formatter.mimebundle_formatter.type_printers.pop(Record, None)
 

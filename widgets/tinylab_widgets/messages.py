@@ -315,8 +315,8 @@ class RunResult(TypedDict):
 MESSAGES: tuple[type, ...] = (
     Place, PassInfo, StageInfo, KernelInfo, ErrorInfo, CellInfo, Totals, Overview, Node, RuleInfo,
     Step, NodePage, TextLine, GraphText, SearchHit, SearchResult, LineMarks, NodeDetail, OptEdit,
-    Axis, AllowedOpts, SourceLine, AssemblyLine, HistoryRow, BufferInfo, KernelDetail, Problem, Actions,
-    RunResult,
+    Axis, AllowedOpts, SourceLine, AssemblyLine, HistoryRow, BufferInfo, KernelDetail, Problem,
+    Actions, RunResult,
 )  # fmt: skip
 
 ALIASES: dict[str, object] = {"Kind": Kind, "Mark": Mark}
@@ -342,7 +342,7 @@ def typescript_of(hint: object) -> str:
     """
     origin, args = get_origin(hint), get_args(hint)
     if hint in _WORDS:
-        return _WORDS[hint]  # type: ignore[index]
+        return _WORDS[hint]
     if origin is NotRequired:
         return typescript_of(args[0])
     if origin is Literal:

@@ -101,4 +101,5 @@ def complete(line: str) -> list[str]:
         return [name for name in DEVICES if name.startswith(word.upper())]
     if before == "--name":
         return []
-    return [name for name in (*VALUED, *FLAGS) if name.startswith(word) and name not in words[1:-1]]
+    used = words[1:] if ended else words[1:-1]
+    return [name for name in (*VALUED, *FLAGS) if name.startswith(word) and name not in used]

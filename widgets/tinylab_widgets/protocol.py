@@ -19,6 +19,7 @@ Send = Callable[[Json], None]
 _PUSHES_A_SECOND = 10
 # A record of more passes sends only those that did something: a message stays under 1 MB.
 _MOST_PASSES = 12_000
+_RUNS_WITH_SOURCE = 2
 
 
 class Answerer:
@@ -44,6 +45,8 @@ class Answerer:
         number, ask = message.get("id"), str(message.get("ask", ""))
         try:
             data = self.desk.answer(ask, message.get("args") or {}, self._push)
+            if ask == "kernel":
+                data = light(data)
             self.send({"id": number, "ok": data if ask in _ALWAYS_FINITE else finite(data)})
         except Exception as error:  # a widget's errors appear in no cell: the view shows them
             self.send({"id": number, "error": sentence(error)})
@@ -84,6 +87,13 @@ def finite(data: Any) -> Any:
     if isinstance(data, (list, tuple)):
         return [finite(value) for value in data]
     return data
+
+
+def light(kernel: Json) -> Json:
+    """A kernel whose history holds the source of the latest runs only: a message has its limit."""
+    history = kernel["history"]
+    earlier = [{**row, "source": [], "assembly": []} for row in history[:-_RUNS_WITH_SOURCE]]
+    return {**kernel, "history": [*earlier, *history[-_RUNS_WITH_SOURCE:]]}
 
 
 def packed(overview: Json) -> Json:

@@ -50,7 +50,11 @@ export function consumersOf(
   const uses = new Map<number, number[]>();
   for (const id of order) uses.set(id, []);
   for (const id of order) {
-    for (const src of new Set(table.get(id)?.src ?? [])) uses.get(src)?.push(id);
+    for (const src of table.get(id)?.src ?? []) {
+      const users = uses.get(src);
+      // A source that is used twice in a row of sources was pushed just now.
+      if (users && users[users.length - 1] !== id) users.push(id);
+    }
   }
   return uses;
 }

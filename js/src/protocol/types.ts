@@ -1,14 +1,6 @@
 // Printed by `python -m tinylab_widgets.messages`; change that file, not this one.
 
-export type Kind =
-  | "movement"
-  | "alu"
-  | "reduce"
-  | "memory"
-  | "const"
-  | "range"
-  | "control"
-  | "other";
+export type Kind = "movement" | "alu" | "reduce" | "memory" | "const" | "range" | "control" | "other";
 
 export type Mark = "" | "+" | "-";
 
@@ -32,7 +24,7 @@ export interface PassInfo {
   readonly parent?: number | null;
 }
 
-/** A stage of the way from tensor graph to program: the passes in the order in which they ran. */
+/** A stage of the way from tensor graph to program, with its passes in their order. */
 export interface StageInfo {
   readonly id: number;
   readonly name: string;

@@ -48,6 +48,7 @@ function stepText({ overview, shown }: SessionState): string {
   if (overview?.hint) return overview.hint;
   if (!shown) return "Nothing was rewritten.";
   const { rule, k, total } = shown.step;
+  if (!rule && total === 0) return "no rule fired in this pass";
   if (!rule) return k === 0 ? `before the first of ${plural(total, "match")}` : `match ${count(k)}`;
   return `match ${count(k)}: ${rule.name}${rule.law ? `   ${rule.law}` : ""}`;
 }

@@ -5,6 +5,9 @@ import type { PassInfo, StageInfo } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { button, h, setText } from "./dom.ts";
 
+/** A record with more passes than this shows those of the stage where one stands, and of those opened. */
+const MANY_PASSES = 300;
+
 /** A tree that one walks with the arrow keys; Enter shows a pass. */
 export function treePanel({ session, view, signal }: Context): HTMLElement {
   const list = h("div", { class: "tl-tree", role: "tree", "aria-label": "stages and passes" });
@@ -12,16 +15,22 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
     view.set({ allPasses: !view.now.allPasses }),
   );
   toggle.classList.add("tl-quiet");
-  const closed = new Set<number>();
+  /** What the user opened or closed; the rest is as the size of the record suggests. */
+  const chosen = new Map<number, boolean>();
+  let drawnStage: number | undefined;
   let rows = new Map<number, HTMLElement>();
+
+  const isOpen = (stage: StageInfo): boolean =>
+    chosen.get(stage.id) ?? (session.passes.length <= MANY_PASSES || stage.id === drawnStage);
+  const here = (): number | undefined => session.place(session.state.now.at?.pass)?.stage.id;
 
   const stageRow = (stage: StageInfo): HTMLElement => {
     const matches = stage.passes.reduce((sum, pass) => sum + pass.matches, 0);
-    const open = !closed.has(stage.id);
+    const open = isOpen(stage);
     const flip = (): void => {
-      if (open) closed.add(stage.id);
-      else closed.delete(stage.id);
+      chosen.set(stage.id, !open);
       build();
+      list.querySelector<HTMLElement>(`[data-stage="${stage.id}"]`)?.focus({ preventScroll: true });
     };
     return h(
       "div",
@@ -30,6 +39,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
         role: "treeitem",
         tabindex: "-1",
         "aria-expanded": String(open),
+        "data-stage": stage.id,
         title: `${stage.name}: ${plural(stage.passes.length, "pass")}, ${plural(matches, "match")}`,
         on: {
           click: flip,
@@ -90,13 +100,14 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
     const overview = session.state.now.overview;
     const all = view.now.allPasses;
     rows = new Map();
+    drawnStage = here();
     const items: HTMLElement[] = [];
     let folded = 0;
     for (const stage of overview?.stages ?? []) {
       const shown = stage.passes.filter((pass) => all || worthShowing(pass));
       folded += stage.passes.length - stage.passes.filter(worthShowing).length;
       items.push(stageRow(stage));
-      if (!closed.has(stage.id)) items.push(...shown.map(passRow));
+      if (isOpen(stage)) items.push(...shown.map(passRow));
     }
     list.replaceChildren(...items);
     const first = items[0];
@@ -106,22 +117,26 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
     mark();
   };
 
+  const follow = (): void => {
+    if (session.passes.length > MANY_PASSES && here() !== drawnStage) build();
+    else mark();
+  };
   const mark = (): void => {
     const at = session.state.now.at;
     const marks = session.state.now.marks;
     for (const [pass, row] of rows) {
-      const here = pass === at?.pass;
-      row.classList.toggle("tl-here", here);
-      row.setAttribute("aria-selected", String(here));
+      const isHere = pass === at?.pass;
+      row.classList.toggle("tl-here", isHere);
+      row.setAttribute("aria-selected", String(isHere));
       row.classList.toggle("tl-lined", (marks?.nodes[String(pass)]?.length ?? 0) > 0);
-      if (here) scrollWithin(list, row);
+      if (isHere) scrollWithin(list, row);
     }
   };
 
   list.addEventListener("keydown", (event) => walk(list, event), { signal });
   session.state.watch(["overview"], build, signal);
   view.watch(["allPasses"], build, signal);
-  session.state.watch(["at", "marks"], mark, signal);
+  session.state.watch(["at", "marks"], follow, signal);
   return h(
     "section",
     { class: "tl-panel tl-tree-panel" },

@@ -1,0 +1,167 @@
+"""`%%tinygrad` in a shell, without a browser: options, values, errors, and what is displayed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.testing.globalipapp import get_ipython
+from IPython.utils.capture import capture_output
+from tinylab_widgets import magics, options
+
+from tinylab.lab.desk import desk_of
+from tinylab.trace.record import Record
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[InteractiveShell]:
+    shell = get_ipython() or InteractiveShell.instance()
+    shell.run_cell("%load_ext tinylab")
+    yield shell
+    shell.run_cell("%unload_ext tinylab")
+
+
+def run(shell: InteractiveShell, line: str, body: str) -> tuple[Any, Any]:
+    """(result of the cell, what it showed)"""
+    with capture_output() as shown:
+        result = shell.run_cell(f"%%tinygrad {line}\n{body}")
+    return result, shown
+
+
+def test_a_cell_prints_shows_its_value_and_binds_its_names(shell: InteractiveShell) -> None:
+    body = "from tinygrad import Tensor\nprint('printed')\nx = Tensor.ones(4).sum().item()\nx + 1"
+    result, shown = run(shell, "--name rec", body)
+    assert result.success
+    assert "printed" in shown.stdout
+    assert shell.user_ns["x"] == 4
+    assert result.result == 5
+    record = shell.user_ns["rec"]
+    assert isinstance(record, Record)
+    assert desk_of(record).overview()["totals"]["kernels"] >= 1
+    assert any("kernel" in str(output.data.get("text/plain")) for output in shown.outputs)
+
+
+def test_the_second_run_shows_as_much_as_the_first(shell: InteractiveShell) -> None:
+    body = "from tinylab import Tensor\n(Tensor.ones(8, 8).contiguous() + 1).sum().realize()"
+    totals = []
+    for _ in range(2):
+        run(shell, "--name rec", body)
+        page = desk_of(shell.user_ns["rec"]).overview()
+        totals.append((page["totals"]["kernels"], page["totals"]["matches"]))
+    assert totals[0] == totals[1]
+    assert totals[0][1] > 0
+
+
+def test_modules_are_not_aliased_outside_the_cell(shell: InteractiveShell) -> None:
+    run(shell, "", "import tinygrad as tg\nname = tg.__name__")
+    assert shell.user_ns["name"] == "tinylab"
+    result, _ = run(shell, "--no-alias", "import tinygrad_of_nobody")
+    assert isinstance(result.error_in_exec, ModuleNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("--nopt", "has no option --nopt; did you mean --noopt?"),
+        ("--device", "--device needs a value, as in --device NULL"),
+        ("--name 3x", "--name 3x: a variable cannot be called that"),
+        ("word", "has no option word; %%tinygrad --help lists the options"),
+        ("--device NUL", "did you mean NULL?"),
+        ("--name 'open", "cannot read the options"),
+    ],
+)
+def test_a_wrong_option_is_answered_in_a_sentence(
+    shell: InteractiveShell, line: str, says: str
+) -> None:
+    result, shown = run(shell, line, "never = 1")
+    assert not result.success
+    assert says in shown.stderr + shown.stdout
+    assert "Traceback" not in shown.stderr + shown.stdout
+    assert "never" not in shell.user_ns
+
+
+def test_help_lists_every_option(shell: InteractiveShell) -> None:
+    result, shown = run(shell, "--help", "never = 1")
+    assert result.success
+    assert "never" not in shell.user_ns
+    for name in (*options.FLAGS, *options.VALUED):
+        assert name in shown.stdout
+
+
+def test_options_complete() -> None:
+    assert options.complete("%%tinygrad --no") == ["--noopt", "--no-widget", "--no-alias"]
+    assert options.complete("%%tinygrad --device ") == list(options.DEVICES)
+    assert options.complete("%%tinygrad --device n") == ["NULL"]
+    assert "--name" in options.complete("%%tinygrad --noopt ")
+    assert "--noopt" not in options.complete("%%tinygrad --noopt ")
+    assert options.complete("%%tinygrad --name re") == []
+
+
+def test_an_empty_cell_is_fine(shell: InteractiveShell) -> None:
+    for body in ("", "\n\n", "# nothing"):
+        result, shown = run(shell, "", body)
+        assert result.success
+        assert "Traceback" not in shown.stdout
+
+
+def test_an_exception_shows_the_users_frames_and_what_was_recorded(
+    shell: InteractiveShell,
+) -> None:
+    body = "from tinylab import Tensor\nTensor.ones(4).contiguous().realize()\n1 / 0"
+    result, shown = run(shell, "--name rec", body)
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert "1 / 0" in shown.stdout
+    assert "magics.py" not in shown.stdout
+    assert "cells.py" not in shown.stdout
+    page = desk_of(shell.user_ns["rec"]).overview()
+    assert page["status"] == "error"
+    assert page["totals"]["kernels"] == 1
+
+
+def test_a_syntax_error_is_shown_as_one(shell: InteractiveShell) -> None:
+    result, shown = run(shell, "", "x = = 1")
+    assert not result.success
+    assert "SyntaxError" in shown.stdout
+    assert "magics.py" not in shown.stdout
+
+
+def test_an_interrupt_keeps_what_was_recorded(shell: InteractiveShell) -> None:
+    body = (
+        "from tinylab import Tensor\nTensor.ones(4).contiguous().realize()\nraise KeyboardInterrupt"
+    )
+    _, shown = run(shell, "--name rec", body)
+    assert "KeyboardInterrupt" in shown.stdout
+    page = desk_of(shell.user_ns["rec"]).overview()
+    assert page["status"] == "interrupted"
+    assert page["totals"]["kernels"] == 1
+
+
+def test_a_device_and_noopt_hold_for_the_cell_only(shell: InteractiveShell) -> None:
+    body = (
+        "from tinylab import Device, Tensor\nwhere = Device.DEFAULT\n"
+        "Tensor.ones(64, 64).contiguous().sum().realize()"
+    )
+    run(shell, "--device NULL --noopt --name rec", body)
+    assert shell.user_ns["where"] == "NULL"
+    assert all(not kernel["opts"] for kernel in desk_of(shell.user_ns["rec"]).overview()["kernels"])
+    run(shell, "", body)
+    assert shell.user_ns["where"] != "NULL"
+
+
+def test_no_widget_shows_nothing(shell: InteractiveShell) -> None:
+    body = "from tinylab import Tensor\nt = Tensor.ones(4).contiguous().realize()"
+    _, shown = run(shell, "--no-widget", body)
+    assert shown.outputs == []
+
+
+def test_magics_in_the_cell_work(shell: InteractiveShell) -> None:
+    result, _ = run(shell, "", "here = %pwd\n")
+    assert result.success
+    assert shell.user_ns["here"]
+
+
+def test_unloading_takes_the_magic_away(shell: InteractiveShell) -> None:
+    shell.run_cell("%unload_ext tinylab")
+    assert "tinygrad" not in shell.magics_manager.magics["cell"]
+    assert id(shell) not in magics._loaded
+    shell.run_cell("%load_ext tinylab")

@@ -1,0 +1,168 @@
+"""The widgets' Python side without a browser: messages, what is sent, and what is closed."""
+
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tinylab_widgets import messages
+from tinylab_widgets.assets import Assets, static_text
+from tinylab_widgets.debugger import Debugger, debugger_of
+from tinylab_widgets.displays import Displays
+from tinylab_widgets.protocol import Answerer, finite, packed, sentence
+
+from tinylab import Tensor, record
+from tinylab.lab.desk import desk_of
+from tinylab.trace.record import Record
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def rec() -> Record:
+    with record() as made:
+        (Tensor.ones(8, 8).contiguous() @ Tensor.ones(8, 8).contiguous()).sum().realize()
+    return made
+
+
+def answers(rec: Record, *asked: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the front end hears for some messages."""
+    heard: list[dict[str, Any]] = []
+    done = threading.Event()
+
+    def send(message: dict[str, Any]) -> None:
+        heard.append(message)
+        done.set()
+
+    answerer = Answerer(desk_of(rec), send)
+    for number, message in enumerate(asked):
+        done.clear()
+        answerer.hear({"id": number, **message})
+        done.wait(60)
+    return heard
+
+
+def test_the_front_ends_types_are_ours() -> None:
+    types = (ROOT / "js/src/protocol/types.ts").read_text()
+    renew = "python -m tinylab_widgets.messages > js/src/protocol/types.ts"
+    assert types == messages.typescript(), renew
+
+
+@pytest.mark.parametrize(
+    ("message", "ask"),
+    [
+        (messages.Step, {"ask": "step", "args": {"pass": 0, "k": 0, "from": None}}),
+        (messages.GraphText, {"ask": "text", "args": {"pass": 0, "k": 0}}),
+        (messages.SearchResult, {"ask": "search", "args": {"query": "add", "pass": None}}),
+        (messages.LineMarks, {"ask": "lines", "args": {"lines": [1]}}),
+        (messages.KernelDetail, {"ask": "kernel", "args": {"kernel": 0}}),
+        (messages.Actions, {"ask": "actions", "args": {"kernel": 0, "opts": []}}),
+    ],
+)
+def test_answers_have_the_form_that_is_declared(
+    rec: Record, message: Any, ask: dict[str, Any]
+) -> None:
+    (reply,) = answers(rec, ask)
+    wanted = {name.rstrip("_") for name in message.__required_keys__}
+    assert wanted <= set(reply["ok"])
+
+
+def test_the_overview_has_the_form_that_is_declared(rec: Record) -> None:
+    page = desk_of(rec).overview()
+    assert set(page) >= messages.Overview.__required_keys__
+    assert set(page["kernels"][0]) >= messages.KernelInfo.__required_keys__
+    assert set(page["stages"][0]["passes"][0]) >= messages.PassInfo.__required_keys__
+    first = desk_of(rec).first()
+    assert first is not None
+    assert set(first["nodes"][0]) >= messages.Node.__required_keys__
+
+
+def test_what_is_wrong_is_answered_not_raised(rec: Record) -> None:
+    replies = answers(
+        rec, {"ask": "stepp", "args": {}}, {"ask": "step", "args": {"pass": 9999, "k": 0}}
+    )
+    assert "step" in replies[0]["error"]
+    assert "9999" in replies[1]["error"]
+
+
+def test_a_run_is_answered_from_its_own_thread(rec: Record) -> None:
+    kernel = desk_of(rec).overview()["kernels"][-1]["id"]
+    heard = answers(rec, {"ask": "run", "args": {"kernel": kernel, "opts": []}})
+    for _ in range(600):
+        if "ok" in heard[-1] or "error" in heard[-1]:
+            break
+        threading.Event().wait(0.1)
+    row = heard[-1]["ok"]["row"]
+    assert messages.HistoryRow.__required_keys__ <= set(row)
+    assert row["status"] == "ok"
+
+
+def test_numbers_that_json_lacks_become_none() -> None:
+    assert finite({"a": [math.nan, 1.0, math.inf], 2: (3,)}) == {"a": [None, 1.0, None], "2": [3]}
+
+
+def test_packed_overviews_are_small(rec: Record) -> None:
+    page = desk_of(rec).overview()
+    small = packed(page)
+    rows = [row for stage in small["stages"] for row in stage["passes"]]
+    passes = [info for stage in page["stages"] for info in stage["passes"]]
+    assert [row[0] for row in rows] == [info["id"] for info in passes]
+    names = [small["kinds"][row[1]][0] for row in rows]
+    assert names == [info["name"] for info in passes]
+    assert len(str(small["stages"])) < len(str(page["stages"])) / 3
+
+
+def test_of_a_huge_record_only_what_did_something_is_sent() -> None:
+    info = {
+        "id": 0, "name": "a", "matches": 0, "elapsed_us": 1.0, "changed": False,
+        "direction": "", "nodes": 1, "place": None, "failed": False,
+    }  # fmt: skip
+    passes = [{**info, "id": i, "matches": int(i % 100 == 0)} for i in range(20_000)]
+    stage = {"id": 0, "name": "", "kernel": None, "elapsed_us": 0, "passes": passes}
+    assert len(packed({"stages": [stage]})["stages"][0]["passes"]) == 200
+
+
+def test_errors_are_sentences() -> None:
+    assert sentence(ValueError("no")) == "ValueError: no"
+
+
+def test_all_displays_of_a_record_are_one_model(rec: Record) -> None:
+    assert debugger_of(rec) is debugger_of(rec)
+    bundle, _ = debugger_of(rec)._repr_mimebundle_()
+    assert "text/html" in bundle
+    assert "image/svg+xml;base64" in bundle["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+
+
+def test_a_front_end_cannot_overwrite_the_record(rec: Record) -> None:
+    shown = debugger_of(rec)
+    before = shown.overview
+    shown.set_state({"overview": None, "selection": {"pass": 1}})
+    assert shown.overview is before
+    assert shown.selection == {"pass": 1}
+    shown._hear(shown, {"ask": "release"}, [])
+    assert shown.overview is None
+    shown._hear(shown, {"ask": "refill"}, [])
+    assert shown.overview == before
+
+
+def test_the_loader_is_small_and_the_bundle_is_shared(rec: Record) -> None:
+    assert len(static_text("loader.js")) < 1500
+    assert Assets.shared() is Assets.shared()
+    assert Assets.shared().code == static_text("debugger.js")
+    assert len(str(debugger_of(rec)._esm)) < 1500
+
+
+def test_a_debugger_whose_outputs_were_all_replaced_is_closed(rec: Record) -> None:
+    displays, shown = Displays(), Debugger(rec)
+    displays.begin("one")
+    displays.note(shown)
+    displays.begin("two")
+    displays.note(shown)
+    displays.begin("one")
+    assert len(displays) == 1
+    displays.begin("three")
+    displays.begin("two")
+    assert len(displays) == 0
+    assert shown.comm is None
