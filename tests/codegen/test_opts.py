@@ -21,7 +21,7 @@ from tests.codegen.kernels import (
 )
 from tests.codegen.test_kernels import assert_equal_arrays
 from tests.oracle import run_kernel
-from tinylab.codegen import SIMPLIFY, do_to_program, to_program
+from tinylab.codegen import PASSES, SIMPLIFY, do_to_program, to_program
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps
 from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.device import Device
@@ -308,3 +308,19 @@ def test_matmul_shapes(shape: tuple[int, int, int]) -> None:
     a, b = rng.normal(size=(m, k)).astype(np.float32), rng.normal(size=(k, n)).astype(np.float32)
     got = run(kernel, [np.zeros(m * n, np.float32), a.reshape(-1), b.reshape(-1)])
     np.testing.assert_allclose(got[0].reshape(m, n), a @ b, rtol=2e-4, atol=1e-5)
+
+
+def test_a_graph_does_not_grow_with_its_tile() -> None:
+    """Lanes are an axis, not copies: an 8x16 tile has as many nodes as a 2x2 one."""
+
+    def nodes(*opts: Opt) -> int:
+        graph = matmul(64, 64, 64)
+        graph = graph.replace(arg=graph.arg._replace(opts_to_apply=opts))
+        for one in PASSES:
+            graph = one(graph, renderer())
+            if one.name == "gpu_dims":
+                break
+        return sum(u.op not in (Ops.CONST, Ops.STACK) for u in graph.toposort())
+
+    small = nodes(Opt(OptOps.UPCAST, 1, 2), Opt(OptOps.UPCAST, 0, 2))
+    assert nodes(Opt(OptOps.UPCAST, 1, 16), Opt(OptOps.UPCAST, 0, 8)) == small
