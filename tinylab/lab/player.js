@@ -161,7 +161,7 @@
     };
   };
 
-  for (const el of document.querySelectorAll(".tinylab[data-record]")) {
+  for (const el of document.querySelectorAll(".tinylab-record[data-record]")) {
     const model = modelOf(new Book(records[Number(el.dataset.record)]));
     const signal = new AbortController().signal;
     widget.render({ model, el, signal });
