@@ -10,7 +10,9 @@ import pytest
 
 from tests.codegen.kernels import param, run, sink
 from tinylab.codegen.large_angles import two_over_pi
+from tinylab.device import Device
 from tinylab.dtype import DType, dtypes
+from tinylab.opcodes import Ops
 from tinylab.uop.ops import UOp
 
 F32, F64 = dtypes.float32, dtypes.float64
@@ -60,7 +62,9 @@ def arguments(name: str, dtype: DType) -> np.ndarray:
 def test_error(name: str, dtype: DType, most: float) -> None:
     function, reference = FUNCTIONS[name]
     x = arguments(name, dtype)
-    assert units(unary(function, x, dtype), reference(x.astype(np.longdouble))) <= most
+    fused = Ops.MULACC in Device["CPU"].renderer.code_for_op
+    error = units(unary(function, x, dtype), reference(x.astype(np.longdouble)))
+    assert error <= most + (0 if fused else 0.5)
 
 
 def test_sine_of_large_angles() -> None:
@@ -94,8 +98,6 @@ def test_special_values(name: str, dtype: DType) -> None:
 
 
 def test_powers() -> None:
-    from tinylab.opcodes import Ops
-
     rng = np.random.default_rng(5)
     special = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, np.inf, -np.inf, np.nan, 3.0, -3.0, 1e30]
     grid = np.array([(a, b) for a in special for b in special])
@@ -109,8 +111,6 @@ def test_powers() -> None:
 
 
 def test_integer_powers_wrap() -> None:
-    from tinylab.opcodes import Ops
-
     x = np.array([3, -3, 2, 7, 1, -1, 0, 5, -1, 2], np.int32)
     y = np.array([4, 3, 31, 20, -5, -3, 0, 1, -4, -1], np.int32)
     n, i = len(x), UOp.range(len(x), 0)

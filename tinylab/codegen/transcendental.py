@@ -1,6 +1,7 @@
 """exp2, log2 and sin as polynomials, on whole vectors, for targets without the functions.
 
-Error bounds, in units of the last place (measured over random arguments by the tests):
+Error bounds, in units of the last place (measured over random arguments by the tests; half a unit
+more where the target has no fused multiply-add):
 
     exp2, and exp as exp2(x * log2 e)   float32 1   float64 1
     log2                                float32 2   float64 3
