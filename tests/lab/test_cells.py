@@ -130,5 +130,5 @@ def test_records_can_be_kept_for_a_report(tmp_path, monkeypatch):
     cells.save_records(str(tmp_path))
     first, second = (store.load(p) for p in sorted(tmp_path.iterdir()))
     assert len(first.kernels) == 1
-    assert first.kernels[0].detail["page"]["source"]
+    assert first.kernels[0].page()["source"]
     assert second.error_facts()["type"] == "ZeroDivisionError"

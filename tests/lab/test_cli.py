@@ -82,7 +82,7 @@ def test_the_page_shows_cells_outputs_and_kernels(ran):
     assert "over" in text
     assert 'src="data:image/png;base64,' in text
     assert "data:image/svg+xml;base64," in text
-    assert ran.records[0].kernels[0].detail["row"]["name"] in text
+    assert ran.records[0].kernels[0].row["name"] in text
     assert "<b>failed:</b> ValueError" in text
 
 

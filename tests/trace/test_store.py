@@ -22,7 +22,7 @@ def saved(tmp_path_factory):
     rec = recorded_attention()
     rec.cell = Cell("q @ k", "<cell>")
     path = tmp_path_factory.mktemp("traces") / "attention.tlab"
-    store.save(rec, path, {0: {"row": {"id": 0}, "page": {"id": 0}}})
+    store.save(rec, path, {0: store.Page({"id": 0}, {"text": "x"})})
     return rec, path
 
 
@@ -50,8 +50,9 @@ def test_kernels_and_their_pages_come_back(saved):
     for a, b in zip(read.kernels, rec.kernels, strict=True):
         assert (a.name, a.reason, a.device, a.cached) == (b.name, b.reason, b.device, b.cached)
         assert (a.ast_id, a.call_id, a.runs_ns) == (b.ast_id, b.call_id, b.runs_ns)
-    assert read.kernels[0].detail == {"row": {"id": 0}, "page": {"id": 0}}
-    assert read.kernels[1].detail is None
+    assert read.kernels[0].row == {"id": 0}
+    assert read.kernels[0].page() == {"text": "x"}
+    assert read.kernels[1].row is read.kernels[1].page is None
 
 
 def test_every_step_is_the_same_in_a_trace(saved):
@@ -172,7 +173,8 @@ def test_a_newer_form_is_refused_with_advice(saved, tmp_path):
         "DELETE FROM meta",
         "DROP TABLE passes",
         "UPDATE meta SET value='[]' WHERE key='record'",
-        "UPDATE passes SET name=4711",
+        "UPDATE passes SET data=x'00'",
+        "UPDATE kernels SET data=x'789c'",
         "UPDATE rules SET data='['",
     ],
 )
@@ -183,7 +185,7 @@ def test_a_damaged_trace_is_refused(saved, tmp_path, statement):
 
 
 def test_damage_in_what_is_read_later_is_told_then(saved, tmp_path):
-    copy = damaged(saved[1], tmp_path, lambda db: db.execute("UPDATE passes SET block=x'0709'"))
+    copy = damaged(saved[1], tmp_path, lambda db: db.execute("UPDATE passes SET blocks=x'0709'"))
     read = store.load(copy)
     with pytest.raises(TraceError):
         next(p for p in read.passes if p.count).columns()

@@ -45,8 +45,8 @@ class Kernels:
 
     def row(self, kernel: KernelRecord) -> Json:
         """A kernel's line of the table; times are medians over its runs in the cell."""
-        if kernel.detail is not None:
-            return dict(kernel.detail["row"])
+        if kernel.row is not None:
+            return dict(kernel.row)
         ops, mem = estimates(kernel)
         elapsed_ns = elapsed(kernel)
         return {
@@ -76,8 +76,8 @@ class Kernels:
     def detail(self, number: int, history: list[Json]) -> Json:
         """All that is known of one kernel."""
         kernel = self.get(number)
-        if kernel.detail is not None:
-            return {**kernel.detail["page"], "history": history}
+        if kernel.page is not None:
+            return {**kernel.page(), "history": history}
         source = source_lines(kernel, self._lines_of(kernel))
         return {
             "id": kernel.id,

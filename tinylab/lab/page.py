@@ -97,7 +97,8 @@ def _cell(cell: Any, record: int | None) -> str:
         return f"<section>{_markdown(cell.source)}</section>"
     if cell.cell_type != "code" or not cell.source.strip():
         return ""
-    mount = f'<div class="tinylab-record" data-record="{record}"></div>' if record is not None else ""
+    place = f'<div class="tinylab-record" data-record="{record}"></div>'
+    mount = place if record is not None else ""
     outputs = "".join(_output(o, record is not None) for o in cell.get("outputs", ()))
     return (
         f'<section><pre class="code">{escape(cell.source)}</pre>'

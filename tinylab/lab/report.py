@@ -86,7 +86,7 @@ def save(record: Record, path: str | Path) -> None:
     """Write a record to a .tlab file, with all that can be told of its kernels."""
     desk = desk_of(record)
     pages = {
-        k.id: {"row": desk.kernels.row(k), "page": desk.kernels.detail(k.id, [])}
+        k.id: store.Page(desk.kernels.row(k), desk.kernels.detail(k.id, []))
         for k in record.kernels
     }
     store.save(record, path, pages)

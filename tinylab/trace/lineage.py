@@ -180,7 +180,11 @@ class Lineage:
     def _descend(self, passes: list[PassRecord], known: dict[int, int], within: int) -> None:
         """Follow nodes through passes in order; `known` grows by what they made."""
         last_root: int | None = None
+        met: dict[int, int] = {}
         for each in passes:
+            if each.root_before == each.root_after == last_root and not each.count:
+                self._of_pass[each.id] = met  # it did nothing, as a third of all passes
+                continue
             if last_root is not None:
                 self._align(last_root, each.root_before, known)
             met = self._meet(each.root_before, known, within)

@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from array import array
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -124,7 +124,8 @@ class KernelRecord:
     error: str | None = None
     runs_ns: array[int] = field(default_factory=lambda: array("Q"))
     captured: list[weakref.ref[Any]] = field(default_factory=list)  # buffers of the last run
-    detail: dict[str, Any] | None = None  # what a file kept of source, assembly and opts
+    row: dict[str, Any] | None = None  # what a file kept of it: its row of the table,
+    page: Callable[[], dict[str, Any]] | None = None  # and all else, read when asked for
 
     @property
     def reason(self) -> str:

@@ -9,8 +9,8 @@ when asked for: a pass's matches, a kernel's page, the nodes.
     heads    first, data           JSON: [op, dtype, arg, label, tag, numbers] for each head
     nodes    first, data           packed: a head and a number of sources per node, then distances
     rules    id, data              JSON: name, law, source, file, line
-    passes   id, ..., block        packed matches
-    kernels  id, data, page        JSON; the page is compressed
+    passes   first, data, blocks   JSON: a list per field; packed matches one after another
+    kernels  first, data, pages    JSON: facts, and what a viewer would show
     notes    sites, nodes          JSON: [method, [[file, line, function], ...]] for each origin;
                                    packed pairs of a node and the number of an origin
     events   first, data           JSON: [kind, name, start, end, thread, plain data]
@@ -18,6 +18,7 @@ when asked for: a pass's matches, a kernel's page, the nodes.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sqlite3
@@ -27,7 +28,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinylab.errors import TraceError
 from tinylab.opcodes import Ops
@@ -48,17 +49,21 @@ CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT);
 CREATE TABLE heads (first INTEGER PRIMARY KEY, data BLOB);
 CREATE TABLE nodes (first INTEGER PRIMARY KEY, data BLOB);
 CREATE TABLE rules (id INTEGER PRIMARY KEY, data TEXT);
-CREATE TABLE passes (id INTEGER PRIMARY KEY, name INTEGER, file INTEGER, line INTEGER,
-  flags INTEGER, stage INTEGER, batch INTEGER, kernel INTEGER, parent INTEGER, before INTEGER,
-  after INTEGER, size INTEGER, start_ns INTEGER, elapsed_ns INTEGER, count INTEGER, error TEXT,
-  failed_rule INTEGER, failed_node INTEGER, block BLOB);
-CREATE TABLE kernels (id INTEGER PRIMARY KEY, data TEXT, runs BLOB, page BLOB);
+CREATE TABLE passes (first INTEGER PRIMARY KEY, data BLOB, blocks BLOB);
+CREATE TABLE kernels (first INTEGER PRIMARY KEY, data BLOB, pages BLOB);
 CREATE TABLE notes (sites BLOB, nodes BLOB);
 CREATE TABLE events (first INTEGER PRIMARY KEY, data BLOB);
 """
 
-# What a viewer knows of a kernel: its row of the table, and its page.
-Page = Mapping[str, Any]
+_PASSES_A_CHUNK = 512
+_KERNELS_A_CHUNK = 32
+
+
+class Page(NamedTuple):
+    """What a viewer knows of a kernel: its row of the table, and all else, in plain data."""
+
+    row: Mapping[str, Any]
+    page: Mapping[str, Any]
 
 
 def save(record: Record, path: str | Path, pages: Mapping[int, Page] | None = None) -> None:
@@ -88,7 +93,7 @@ class _Writer:
 
     def write(self, pages: Mapping[int, Page]) -> None:
         record, db = self.record, self.db
-        db.executemany(f"INSERT INTO passes VALUES ({','.join('?' * 19)})", self.passes())
+        db.executemany("INSERT INTO passes VALUES (?,?,?)", self.passes())
         db.executemany("INSERT INTO texts VALUES (?,?)", [(i, t) for t, i in self.texts.items()])
         db.executemany("INSERT INTO meta VALUES (?,?)", self.meta())
         db.executemany("INSERT INTO heads VALUES (?,?)", self.heads())
@@ -97,7 +102,7 @@ class _Writer:
         db.executemany(
             "INSERT INTO rules VALUES (?,?)", ((i, _json(r)) for i, r in enumerate(rules))
         )
-        db.executemany("INSERT INTO kernels VALUES (?,?,?,?)", self.kernels(pages))
+        db.executemany("INSERT INTO kernels VALUES (?,?,?)", self.kernels(pages))
         db.executemany("INSERT INTO notes VALUES (?,?)", self.notes())
         db.executemany("INSERT INTO events VALUES (?,?)", self.events())
 
@@ -124,14 +129,20 @@ class _Writer:
     def text(self, text: str) -> int:
         return self.texts.setdefault(text, len(self.texts))
 
-    def passes(self) -> Iterator[tuple[Any, ...]]:
-        size = self.record.nodes.size
-        for p in self.record.passes:
-            flags = p.bottom_up | p.walk << 1 | p.enter_calls << 2
-            yield (p.id, self.text(p.name), self.text(p.place[0]), p.place[1], flags,
-                   self.text(p.stage), p.batch, p.kernel, p.parent, p.root_before, p.root_after,
-                   size(p.root_before), p.start_ns, p.elapsed_ns, p.count, p.error,
-                   p.failed_rule, p.failed_node, p.block)  # fmt: skip
+    def passes(self) -> Iterator[tuple[int, bytes, bytes]]:
+        passes = self.record.passes
+        for first in range(0, len(passes), _PASSES_A_CHUNK):
+            chunk = passes[first : first + _PASSES_A_CHUNK]
+            columns = list(zip(*map(self.pass_row, chunk), strict=True))
+            yield first, _squeezed(columns), b"".join(p.block for p in chunk)
+
+    def pass_row(self, p: PassRecord) -> tuple[Any, ...]:
+        flags = p.bottom_up | p.walk << 1 | p.enter_calls << 2
+        return (self.text(p.name), self.text(p.place[0]), p.place[1], flags, self.text(p.stage),
+                p.batch, p.kernel, p.parent, p.root_before, p.root_after,
+                self.record.nodes.size(p.root_before), p.start_ns - self.record.start_ns,
+                p.elapsed_ns, p.count, p.error, p.failed_rule, p.failed_node,
+                len(p.block))  # fmt: skip
 
     def heads(self) -> Iterator[tuple[int, bytes]]:
         heads = self.record.nodes.heads
@@ -142,7 +153,7 @@ class _Writer:
                 [f.op, f.dtype, f.arg, f.label, f.tag, n]
                 for f, n in zip(facts, numbers, strict=True)
             ]
-            yield first, zlib.compress(_json(rows).encode())
+            yield first, _squeezed(rows)
 
     def nodes(self) -> Iterator[tuple[int, bytes]]:
         table = self.record.nodes
@@ -156,26 +167,19 @@ class _Writer:
                 shapes.append(table.shape(node))
             known = list(dict.fromkeys(shapes))
             number = {shape: i for i, shape in enumerate(known)}
-            parts = [pack(heads), pack(counts), pack(distances), pack(number[s] for s in shapes)]
-            yield first, _joined([*parts, zlib.compress(_json(known).encode())])
+            parts = [
+                pack(column, 9)
+                for column in (heads, counts, distances, [number[s] for s in shapes])
+            ]
+            yield first, _joined([*parts, _squeezed(known)])
 
-    def kernels(self, pages: Mapping[int, Page]) -> Iterator[tuple[Any, ...]]:
-        for k in self.record.kernels:
-            data = {
-                "name": k.name,
-                "reason": k.reason,
-                "device": k.device,
-                "cached": k.cached,
-                "batch": k.batch,
-                "error": k.error,
-                "start_ns": k.start_ns,
-                "elapsed_ns": k.elapsed_ns,
-                "outs": list(getattr(getattr(k.program, "arg", None), "outs", ())),
-                "ast": k.ast_id,
-                "call": k.call_id,
-            }
-            page = zlib.compress(_json(pages.get(k.id) or k.detail or {}).encode())
-            yield k.id, _json(data), pack([min(t, 0xFFFFFFFF) for t in k.runs_ns]), page
+    def kernels(self, pages: Mapping[int, Page]) -> Iterator[tuple[int, bytes, bytes]]:
+        kernels = self.record.kernels
+        for first in range(0, len(kernels), _KERNELS_A_CHUNK):
+            chunk = kernels[first : first + _KERNELS_A_CHUNK]
+            facts = [_kernel_facts(k, pages.get(k.id)) for k in chunk]
+            shown = [pages[k.id].page if k.id in pages else k.page and k.page() for k in chunk]
+            yield first, _squeezed(facts), _squeezed(shown)
 
     def notes(self) -> Iterator[tuple[bytes, bytes]]:
         numbers: dict[Site, int] = {}
@@ -184,13 +188,36 @@ class _Writer:
             for site in sites:
                 pairs.extend((node, numbers.setdefault(site, len(numbers))))
         rows = [[method, [list(f) for f in frames]] for frames, method in numbers]
-        yield zlib.compress(_json(rows).encode()), pack(pairs)
+        yield _squeezed(rows), pack(pairs)
 
     def events(self) -> Iterator[tuple[int, bytes]]:
         events = self.record.events
         for first in range(0, len(events), _CHUNK):
             rows = [_event_row(e) for e in events[first : first + _CHUNK]]
-            yield first, zlib.compress(_json(rows).encode())
+            yield first, _squeezed(rows)
+
+
+def _kernel_facts(k: KernelRecord, page: Page | None) -> dict[str, Any]:
+    return {
+        "name": k.name,
+        "reason": k.reason,
+        "device": k.device,
+        "cached": k.cached,
+        "batch": k.batch,
+        "error": k.error,
+        "start_ns": k.start_ns,
+        "elapsed_ns": k.elapsed_ns,
+        "outs": list(getattr(getattr(k.program, "arg", None), "outs", ())),
+        "ast": k.ast_id,
+        "call": k.call_id,
+        "runs": k.runs_ns.tolist(),
+        "row": page.row if page is not None else k.row,
+    }
+
+
+def _squeezed(data: Any) -> bytes:
+    """Plain data as compressed JSON."""
+    return zlib.compress(_json(data).encode(), 9)
 
 
 def _numbers(arg: Any) -> int | list[int] | None:
@@ -240,11 +267,15 @@ class StoredRecord(Record):
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
+        self._pages: dict[int, list[Any]] = {}
         self._check_form()
         self._read_meta()
         texts: dict[int, str] = dict(self._rows("SELECT id, text FROM texts"))
-        self.passes = [_StoredPass.read(self, row, texts) for row in self._rows(_PASS_COLUMNS)]
-        self.kernels = [_read_kernel(row) for row in self._rows(_KERNEL_COLUMNS)]
+        for first, data in self._rows("SELECT first, data FROM passes ORDER BY first"):
+            self._read_passes(first, json.loads(inflate(data)), texts)
+        for first, data in self._rows("SELECT first, data FROM kernels ORDER BY first"):
+            for facts in json.loads(inflate(data)):
+                self.kernels.append(self._read_kernel(facts, first))
         self.rules = [RuleFacts(*json.loads(data)) for (data,) in self._rows(_RULE_COLUMNS)]
         for sites, nodes in self._rows(_NOTE_COLUMNS):
             self.notes = _read_notes(sites, nodes)
@@ -279,13 +310,46 @@ class StoredRecord(Record):
         """Read what is left in the file, which may go then."""
         for each in self.passes:
             each.columns()
+        for kernel in self.kernels:
+            if kernel.page is not None:
+                kernel.page()
         self.nodes.forget_uops()  # touches the nodes, which are read whole
         self.events = self.read_events()
         return self
 
-    def read_block(self, pass_id: int) -> bytes:
-        """The packed matches of a pass."""
-        return bytes(self._rows("SELECT block FROM passes WHERE id=?", pass_id)[0][0])
+    def _read_passes(self, first: int, columns: list[list[Any]], texts: dict[int, str]) -> None:
+        start = 1  # SQLite counts bytes from 1
+        for row in zip(*columns, strict=True):
+            found = _StoredPass.read(len(self.passes), row, texts, self.start_ns)
+            found.owner, found.place_in_file = self, (first, start, row[-1])
+            start += row[-1]
+            self.passes.append(found)
+
+    def _read_kernel(self, facts: dict[str, Any], first: int) -> KernelRecord:
+        number = len(self.kernels)
+        found = KernelRecord(
+            number, facts["name"], {"reason": facts["reason"], "outs": facts["outs"]}
+        )
+        found.batch, found.device, found.cached = facts["batch"], facts["device"], facts["cached"]
+        found.error, found.ast_id, found.call_id = facts["error"], facts["ast"], facts["call"]
+        found.start_ns, found.elapsed_ns = facts["start_ns"], facts["elapsed_ns"]
+        found.runs_ns = array("Q", facts["runs"])
+        found.row = facts["row"]
+        if found.row is not None:
+            found.page = functools.partial(self._read_page, first, number)
+        return found
+
+    def _read_page(self, first: int, number: int) -> dict[str, Any]:
+        if first not in self._pages:
+            blob = self._rows("SELECT pages FROM kernels WHERE first=?", first)[0][0]
+            self._pages[first] = json.loads(inflate(blob))
+        page: dict[str, Any] = self._pages[first][number - first]
+        return page
+
+    def read_block(self, first: int, start: int, length: int) -> bytes:
+        """The packed matches of a pass: a part of the blob of its chunk."""
+        query = "SELECT substr(blocks, ?, ?) FROM passes WHERE first=?"
+        return bytes(self._rows(query, start, length, first)[0][0])
 
     def read_events(self) -> list[Event]:
         """The stream of events; only their plain data was kept."""
@@ -303,11 +367,6 @@ class StoredRecord(Record):
         return (blob for (blob,) in self._rows(f"SELECT data FROM {table} ORDER BY first"))
 
 
-_PASS_COLUMNS = (
-    "SELECT id, name, file, line, flags, stage, batch, kernel, parent, before, after, size,"
-    " start_ns, elapsed_ns, count, error, failed_rule, failed_node FROM passes ORDER BY id"
-)
-_KERNEL_COLUMNS = "SELECT id, data, runs, page FROM kernels ORDER BY id"
 _RULE_COLUMNS = "SELECT data FROM rules ORDER BY id"
 _NOTE_COLUMNS = "SELECT sites, nodes FROM notes"
 
@@ -315,14 +374,17 @@ _NOTE_COLUMNS = "SELECT sites, nodes FROM notes"
 class _StoredPass(PassRecord):
     """A pass whose matches stay in the file until they are looked at."""
 
-    __slots__ = ("owner", "size")
+    __slots__ = ("owner", "place_in_file", "size")
     owner: StoredRecord
+    place_in_file: tuple[int, int, int]
     size: int
 
     @classmethod
-    def read(cls, owner: StoredRecord, row: tuple[Any, ...], texts: dict[int, str]) -> _StoredPass:
-        number, name, file, line, flags, stage, batch, kernel, parent = row[:9]
-        before, after, size, start, elapsed, count, error, failed_rule, failed_node = row[9:]
+    def read(
+        cls, number: int, row: tuple[Any, ...], texts: dict[int, str], start_ns: int
+    ) -> _StoredPass:
+        name, file, line, flags, stage, batch, kernel, parent, before, after = row[:10]
+        size, start, elapsed, count, error, failed_rule, failed_node, _ = row[10:]
         found = cls(
             id=number,
             name=texts[name],
@@ -336,20 +398,20 @@ class _StoredPass(PassRecord):
             batch=batch,
             kernel=kernel,
             parent=parent,
-            start_ns=start,
+            start_ns=start_ns + start,
             elapsed_ns=elapsed,
             count=count,
             error=error,
             failed_rule=failed_rule,
             failed_node=failed_node,
         )
-        found.owner, found.size = owner, size
+        found.size = size
         return found
 
     def columns(self) -> tuple[list[int], list[int], list[int], list[int]]:
         """Rules, nodes before, nodes after, times in ns: one list each."""
         if self.count and not self.block:
-            self.block = self.owner.read_block(self.id)
+            self.block = self.owner.read_block(*self.place_in_file)
         return PassRecord.columns(self)
 
 
@@ -404,19 +466,6 @@ def _parted(blob: bytes) -> list[bytes]:
         parts.append(blob[place + 4 : place + 4 + length])
         place += 4 + length
     return parts
-
-
-def _read_kernel(row: tuple[Any, ...]) -> KernelRecord:
-    number, data, runs, page = row
-    facts = json.loads(data)
-    found = KernelRecord(number, facts["name"], {"reason": facts["reason"], "outs": facts["outs"]})
-    found.batch = facts["batch"]
-    found.device, found.cached, found.error = facts["device"], facts["cached"], facts["error"]
-    found.start_ns, found.elapsed_ns = facts["start_ns"], facts["elapsed_ns"]
-    found.ast_id, found.call_id = facts["ast"], facts["call"]
-    found.runs_ns = array("Q", unpack(runs))
-    found.detail = json.loads(inflate(page)) or None
-    return found
 
 
 def _read_notes(sites: bytes, nodes: bytes) -> dict[int, list[Site]]:
