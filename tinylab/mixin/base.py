@@ -5,6 +5,7 @@ UOp fulfils this; Tensor takes the finished methods and hands them its graph.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -100,6 +101,15 @@ class Primitives:
         for size in self.shape:
             total = total * size
         return total
+
+    @property
+    def max_shape(self) -> tuple[int, ...]:
+        """The largest sizes that the shape can have; other than `shape` for symbolic sizes only."""
+        return tuple(s if isinstance(s, int) else int(s.vmax) for s in self.shape)
+
+    def max_numel(self) -> int:
+        """The largest number of elements that the shape can have."""
+        return math.prod(self.max_shape)
 
     def element_size(self) -> int:
         """Bytes of one element."""

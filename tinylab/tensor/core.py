@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.device import Device, canonicalize_device
 from tinylab.dtype import AddrSpace, ConstType, DType, DTypeLike, InvalidType, dtypes, to_dtype
@@ -130,12 +130,14 @@ class TensorCore(OpMixin):
         if wanted is self.dtype:
             return self
         old, new = self.dtype.itemsize, wanted.itemsize
-        if old != new and (not self.shape or self.shape[-1] * old % new):
+        if old == new:
+            return self._from_uop(self.uop.bitcast(wanted))
+        if not self.shape or self.shape[-1] * old % new:
             raise DTypeError(
                 f"unsupported size in bitcast of {self.shape} {self.dtype} to {wanted}",
                 help="the bytes of the last axis must be a multiple of the new size",
             )
-        return self._from_uop(self.uop.bitcast(wanted))
+        return _resized_bits(self, wanted)
 
     def detach(self) -> Self:
         """The same value, where gradients stop."""
@@ -168,6 +170,23 @@ class TensorCore(OpMixin):
         if real:
             x = make(Ops.REDUCE, x.dtype, (x,), ReduceArg(op, len(real)))
         return self._from_uop(x)
+
+
+_WORDS = {1: dtypes.uint8, 2: dtypes.uint16, 4: dtypes.uint32, 8: dtypes.uint64}
+T = TypeVar("T", bound=TensorCore)
+
+
+def _resized_bits(x: T, wanted: DType) -> T:
+    """Bits read in larger or smaller pieces, the low ones first."""
+    old, new = x.dtype.itemsize, wanted.itemsize
+    words, pieces = x.bitcast(_WORDS[old]), max(old, new) // min(old, new)
+    wide = _WORDS[max(old, new)]
+    shifts = x._iota(pieces, wide) * (8 * min(old, new))
+    if new < old:
+        parts = (words.unsqueeze(-1) >> shifts).cast(_WORDS[new])
+        return parts.reshape((*x.shape[:-1], -1)).bitcast(wanted)
+    parts = words.reshape((*x.shape[:-1], -1, pieces)).cast(wide) << shifts
+    return parts._rop(Ops.ADD, (parts.ndim - 1,)).bitcast(wanted)
 
 
 def _reshape(x: UOp, shape: Shape) -> UOp:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tinylab.dtype import dtypes
 from tinylab.helpers.context import TRACEMETA
 from tinylab.helpers.measure import Metadata
 from tinylab.opcodes import Ops
@@ -52,7 +53,7 @@ def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool 
     stack, seen = list(roots), set(known)
     while stack:
         node = stack.pop()
-        if node in seen or node.op in _LEAVES:
+        if node in seen or node.op in _LEAVES or node.dtype is dtypes.weakint:
             continue
         seen.add(node)
         if node.metadata is None:

@@ -1,0 +1,179 @@
+# ruff: noqa: E501 (a row to a line)
+"""Optimizers against their formulas, step by step, in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinylab import Context, Tensor, dtypes, nn
+from tinylab.errors import OptimizerError
+from tinylab.nn import optim
+
+Array = np.ndarray[Any, Any]
+START = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]], np.float32)
+SCALE = np.array([[1.0, 2.0, 0.5], [3.0, 1.5, 1.0]], np.float32)
+
+
+def run(make: Callable[[list[Tensor]], Any], steps: int = 4) -> Array:
+    """The parameter after steps down sum(scale * p ** 2)."""
+    p = Tensor(START)
+    opt = make([p])
+    with Context(TRAINING=1):
+        for _ in range(steps):
+            opt.zero_grad()
+            (p * p * Tensor(SCALE)).sum().backward()
+            opt.step()
+    return p.numpy()
+
+
+def slope(p: Array) -> Array:
+    return 2 * SCALE * p
+
+
+def sgd(
+    lr: float,
+    momentum: float = 0.0,
+    decay: float = 0.0,
+    nesterov: bool = False,
+    classic: bool = False,
+) -> Array:
+    p, b = START.astype(np.float64), np.zeros_like(START, np.float64)
+    for _ in range(4):
+        g = slope(p) + decay * p
+        g = g if classic else g * lr
+        b = momentum * b + g
+        g = g + momentum * b if nesterov else b
+        p = p - (g * lr if classic else g)
+    return p
+
+
+def adam(
+    lr: float = 0.01,
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    decay: float = 0.0,
+    trust: bool = False,
+) -> Array:
+    p = START.astype(np.float64)
+    m, v = np.zeros_like(p), np.zeros_like(p)
+    for t in range(1, 5):
+        g = slope(p)
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+        up = (m / (1 - b1**t)) / (np.sqrt(v / (1 - b2**t)) + eps) + decay * p
+        rate = np.linalg.norm(p) / np.linalg.norm(up) if trust else 1.0
+        p = p - lr * rate * up
+    return p
+
+
+# fmt: off
+CASES = {
+    "SGD": (lambda p: optim.SGD(p, lr=0.01), lambda: sgd(0.01)),
+    "SGD momentum": (lambda p: optim.SGD(p, lr=0.01, momentum=0.9), lambda: sgd(0.01, 0.9)),
+    "SGD nesterov": (lambda p: optim.SGD(p, 0.01, 0.9, 0.1, nesterov=True), lambda: sgd(0.01, 0.9, 0.1, True)),
+    "SGD classic": (lambda p: optim.SGD(p, 0.01, 0.9, 0.1, classic=True), lambda: sgd(0.01, 0.9, 0.1, classic=True)),
+    "Adam": (lambda p: optim.Adam(p, lr=0.01), lambda: adam()),
+    "Adam betas": (lambda p: optim.Adam(p, 0.1, 0.8, 0.95, 1e-3), lambda: adam(0.1, 0.8, 0.95, 1e-3)),
+    "AdamW": (lambda p: optim.AdamW(p, lr=0.01), lambda: adam(decay=0.01)),
+    "LAMB": (lambda p: optim.LAMB(p, lr=0.01), lambda: adam(eps=1e-6, trust=True)),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_steps(name: str) -> None:
+    make, right = CASES[name]
+    np.testing.assert_allclose(run(make), right(), rtol=2e-5, atol=1e-6)
+
+
+def test_lars_scales_by_layer() -> None:
+    p, b = START.astype(np.float64), np.zeros_like(START, np.float64)
+    for _ in range(4):
+        g = slope(p)
+        trust = 0.001 * np.linalg.norm(p) / (np.linalg.norm(g) + 1e-4 * np.linalg.norm(p))
+        b = 0.9 * b + g + 1e-4 * p
+        p = p - 0.5 * trust * b
+    np.testing.assert_allclose(run(lambda q: optim.LARS(q, lr=0.5)), p, rtol=1e-4)
+
+
+def test_muon_makes_the_update_orthogonal() -> None:
+    moved = START - run(lambda p: optim.Muon(p, lr=0.1, weight_decay=0.0), steps=1)
+    values = np.linalg.svd(moved / 0.1, compute_uv=False)
+    assert values.min() > 0.5
+    assert values.max() < 1.3
+
+
+def test_group_steps_all() -> None:
+    a, b = Tensor(START), Tensor(START)
+    group = optim.OptimizerGroup(optim.SGD([a], lr=0.1), optim.Adam([b], lr=0.1))
+    with Context(TRAINING=1):
+        (a.sum() + b.sum()).backward()
+        group.step()
+        group.zero_grad()
+    assert a.grad is b.grad is None
+    np.testing.assert_allclose(a.numpy(), START - 0.1, rtol=1e-6)
+    np.testing.assert_allclose(b.numpy(), START - 0.1, rtol=1e-4)
+    assert group[0].params == [a] or group[0].params[0] is a
+
+
+def test_small_floats_keep_wide_state() -> None:
+    p = Tensor([1.0, 2.0], dtype=dtypes.float16)
+    opt = optim.Adam([p], lr=0.001)
+    with Context(TRAINING=1):
+        (p * p).sum().backward()
+        opt.step()
+    assert p.dtype is dtypes.float16
+    assert opt.m[0].dtype is dtypes.float32
+
+
+def test_repeated_steps_have_one_graph() -> None:
+    from tinylab.engine import realize
+
+    layer = nn.Linear(4, 2)
+    opt = optim.Adam(nn.state.get_parameters(layer))
+    x = Tensor(np.ones((3, 4), np.float32))
+
+    def step() -> None:
+        opt.zero_grad()
+        layer(x).square().sum().backward()
+        opt.step()
+
+    with Context(TRAINING=1):
+        step()
+        step()
+        known = len(realize._plans)
+        for _ in range(3):
+            step()
+    assert len(realize._plans) == known
+
+
+def test_learning_rate_can_change() -> None:
+    p = Tensor(START)
+    opt = optim.SGD([p], lr=0.1)
+    opt.lr.assign(Tensor([0.5]))
+    with Context(TRAINING=1):
+        p.sum().backward()
+        opt.step()
+    np.testing.assert_allclose(p.numpy(), START - 0.5, rtol=1e-6)
+
+
+def test_errors() -> None:
+    p = Tensor([1.0])
+    opt = optim.SGD([p])
+    p.sum().backward()
+    with pytest.raises(
+        RuntimeError, match=r"^TRAINING=0, TRAINING must be enabled to use the optimizer\."
+    ):
+        opt.step()
+    with pytest.raises(ValueError, match="Invalid learning rate"):
+        optim.SGD([p], lr=-1.0)
+    with pytest.raises(OptimizerError, match="at least one param"):
+        optim.SGD([])
+    with Context(TRAINING=1), pytest.raises(OptimizerError, match="has no gradient"):
+        optim.SGD([Tensor([1.0])]).step()
+    with pytest.raises(OptimizerError, match="FUSE_OPTIM is not allowed for Muon"):
+        optim.Muon([p], fused=True)

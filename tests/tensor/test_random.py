@@ -1,0 +1,124 @@
+"""Random numbers: reproducible, told apart, and distributed as they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tinylab import Context, Tensor, dtypes
+from tinylab.uop.evaluate import threefry2x32
+
+N = 20_000
+
+
+def test_seed_repeats_everything() -> None:
+    def draws() -> list[object]:
+        Tensor.manual_seed(7)
+        first = Tensor.rand(5)
+        second = Tensor.rand(5)
+        return [
+            second.tolist(),
+            first.tolist(),
+            Tensor.randn(3).tolist(),
+            Tensor.randint(4).tolist(),
+        ]
+
+    once, again = draws(), draws()
+    assert once == again
+    assert once[0] != once[1]
+    Tensor.manual_seed(8)
+    assert Tensor.rand(5).tolist() != once[1]
+
+
+def test_order_of_realizing_does_not_matter() -> None:
+    Tensor.manual_seed(1)
+    a, b = Tensor.rand(4), Tensor.rand(4)
+    forward = [a.tolist(), b.tolist()]
+    Tensor.manual_seed(1)
+    a, b = Tensor.rand(4), Tensor.rand(4)
+    backward = [b.tolist(), a.tolist()][::-1]
+    assert forward == backward
+
+
+def test_words_are_threefry() -> None:
+    key, counter = 0x0123456789ABCDEF, 41
+    got = Tensor.random_bits(
+        Tensor([key], dtype=dtypes.uint64), Tensor([counter], dtype=dtypes.uint64), 5
+    ).tolist()
+    blocks = [threefry2x32(counter + i, key) for i in range(3)]
+    assert got == [w for b in blocks for w in (b & 0xFFFFFFFF, b >> 32)][:5]
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64])
+def test_rand_is_below_one(dtype) -> None:  # type: ignore[no-untyped-def]
+    x = Tensor.rand(N, dtype=dtype).numpy()
+    assert x.min() >= 0
+    assert x.max() < 1
+    assert x.astype(np.float64).mean() == pytest.approx(0.5, abs=0.01)
+    assert x.astype(np.float64).var() == pytest.approx(1 / 12, abs=0.005)
+
+
+def test_distributions() -> None:
+    normal = Tensor.normal(N, mean=2.0, std=3.0).numpy()
+    assert normal.mean() == pytest.approx(2, abs=0.1)
+    assert normal.std() == pytest.approx(3, abs=0.1)
+    uniform = Tensor.uniform(N, low=-2.0, high=4.0).numpy()
+    assert (uniform.min() >= -2, uniform.max() < 4) == (True, True)
+    ints = Tensor.randint(N, low=-3, high=4).numpy()
+    assert sorted(set(ints.tolist())) == [-3, -2, -1, 0, 1, 2, 3]
+    assert np.bincount(ints + 3).min() > N / 7 * 0.9
+    bound = np.sqrt(6 / (8 + 5))
+    glorot = Tensor.glorot_uniform(8, 5).numpy()
+    assert np.abs(glorot).max() <= bound
+    assert Tensor.kaiming_uniform(8, 5).numpy().std() > 0
+    assert Tensor.kaiming_normal(400, 50).numpy().std() == pytest.approx(np.sqrt(2 / 50), rel=0.05)
+    assert np.abs(Tensor.scaled_uniform(4, 4).numpy()).max() <= 0.25
+
+
+def test_permutation() -> None:
+    assert sorted(Tensor.randperm(50).tolist()) == list(range(50))
+
+
+def test_multinomial() -> None:
+    w = Tensor([0.0, 1.0, 3.0])
+    drawn = np.bincount(w.multinomial(4000, replacement=True).numpy(), minlength=3)
+    assert drawn[0] == 0
+    assert drawn[2] / drawn[1] == pytest.approx(3, rel=0.2)
+    without = Tensor([[1.0, 1.0, 1.0, 0.0]]).multinomial(3).numpy()
+    assert sorted(without[0].tolist()) == [0, 1, 2]
+
+
+def test_dropout() -> None:
+    x = Tensor.ones(N)
+    assert x.dropout(0.3) is x
+    with Context(TRAINING=1):
+        y = x.dropout(0.3).numpy()
+        assert set(np.unique(y).tolist()) == {0.0, float(np.float32(1 / 0.7))}
+        assert (y == 0).mean() == pytest.approx(0.3, abs=0.02)
+        assert x.dropout(1.0).numpy().max() == 0
+        a = Tensor.ones(8)
+        (a.dropout(0.5) * 3).sum().backward()
+        assert set(a.grad.tolist()) <= {0.0, 6.0}
+
+
+def test_repeated_steps_have_one_graph() -> None:
+    from tinylab.engine import realize
+
+    x = Tensor.ones(16).realize()
+
+    def step() -> None:
+        (x + Tensor.rand(16)).realize()
+
+    step()
+    step()
+    known = len(realize._plans)
+    for _ in range(3):
+        step()
+    assert len(realize._plans) == known
+
+
+def test_like() -> None:
+    x = Tensor.ones(2, 3, dtype=dtypes.float16)
+    assert (x.rand_like().shape, x.randn_like().dtype) == ((2, 3), dtypes.float16)
+    assert Tensor.rand(0).tolist() == []
+    assert Tensor.rand().shape == ()

@@ -1,0 +1,262 @@
+# ruff: noqa: E501 (a row to a line)
+"""Tensor itself: what it is made from, what comes out, what it says when something does not fit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tinylab import Context, Tensor, UOp, dtypes
+from tinylab.errors import (
+    AssignError,
+    ContractError,
+    CreationError,
+    DTypeError,
+    IndexingError,
+    OperandError,
+    ShapeError,
+    StackError,
+)
+from tinylab.tensor import live
+
+NUMPY_TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+NUMPY_TYPES += ["float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("name", NUMPY_TYPES)
+def test_numpy_keeps_its_type(name: str) -> None:
+    data = np.array([[0, 1, 2], [3, 4, 5]]).astype(name)
+    t = Tensor(data)
+    assert t.dtype.name == name
+    assert t.shape == (2, 3)
+    assert t.numpy().dtype == data.dtype
+    assert np.array_equal(t.numpy(), data)
+    assert t.tolist() == data.tolist()
+    assert np.array_equal(np.asarray(t.data()), data)
+
+
+def test_numpy_is_copied() -> None:
+    data = np.zeros(3, np.float32)
+    t = Tensor(data)
+    data[0] = 1
+    out = t.numpy()
+    out[1] = 2
+    assert t.tolist() == [0, 0, 0]
+
+
+def test_strides_of_numpy() -> None:
+    base = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for view in (base.T, base[::-1, ::2], np.broadcast_to(base[0], (3, 6)), base[:0]):
+        assert np.array_equal(Tensor(view).numpy(), view)
+    assert Tensor(np.array([1, 2], dtype=">i4")).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "shape"),
+    [
+        ([1, 2], dtypes.int32, (2,)),
+        ([[1.5], [2]], dtypes.float32, (2, 1)),
+        ([True, False], dtypes.bool, (2,)),
+        ([True, 2], dtypes.int32, (2,)),
+        ([], dtypes.float32, (0,)),
+        ([[], []], dtypes.float32, (2, 0)),
+        ([2**40], dtypes.int64, (1,)),
+        (b"\x01\xff", dtypes.uint8, (2,)),
+        (None, dtypes.float32, (0,)),
+        ((1, (2)), dtypes.int32, (2,)),
+        (np.float32(2), dtypes.float32, ()),
+        ([np.int64(3), 4], dtypes.int32, (2,)),
+    ],
+)
+def test_what_a_tensor_is_made_from(data, dtype, shape) -> None:  # type: ignore[no-untyped-def]
+    t = Tensor(data)
+    assert (t.dtype, t.shape) == (dtype, shape)
+    t.tolist()
+
+
+def test_numbers_are_weak_until_they_have_a_type() -> None:
+    assert Tensor(3).dtype is dtypes.weakint
+    assert Tensor(3.5).item() == 3.5
+    assert Tensor(3.5, dtype=dtypes.float16).dtype is dtypes.float16
+    assert (Tensor(2) + Tensor([1], dtype=dtypes.int8)).dtype is dtypes.int8
+    a, b = Tensor(3.0, dtype="float32"), Tensor(3.0, dtype="float32")
+    assert a.uop is not b.uop
+
+
+@pytest.mark.parametrize("dtype", [dtypes.bfloat16, dtypes.float16, *dtypes.fp8s])
+def test_small_floats_go_in_and_out(dtype) -> None:  # type: ignore[no-untyped-def]
+    t = Tensor([1.5, -2.0, 0.0, 448.0], dtype=dtype)
+    assert t.tolist() == [1.5, -2.0, 0.0, 448.0]
+    assert t.numpy().tolist() == [1.5, -2.0, 0.0, 448.0]
+
+
+def test_out_of_range_numbers_in_lists() -> None:
+    assert Tensor([300, -1], dtype=dtypes.uint8).tolist() == [44, 255]
+    assert Tensor([1e39], dtype=dtypes.float32).tolist() == [float("inf")]
+    assert Tensor([2.7, -2.7], dtype=dtypes.int32).tolist() == [2, -2]
+
+
+def test_uop_as_data() -> None:
+    assert Tensor(UOp.const(3)).item() == 3
+
+
+def test_tensors_in_a_list_are_stacked() -> None:
+    assert Tensor([Tensor([1, 2]), Tensor([3, 4])]).tolist() == [[1, 2], [3, 4]]
+
+
+def test_repr() -> None:
+    t = Tensor([[1, 2], [3, 4]])
+    assert repr(t.realize()).startswith("Tensor([[1, 2],")
+    assert repr(t + 1) == "<Tensor (2, 2) dtypes.int on CPU>"
+    assert "(2000,)" in repr(Tensor.zeros(2000).realize())
+
+
+def test_lengths_and_iteration() -> None:
+    t = Tensor([[1, 2], [3, 4]])
+    assert len(t) == 2
+    assert [row.tolist() for row in t] == [[1, 2], [3, 4]]
+    assert (t.numel(), t.nbytes(), t.ndim, t.element_size()) == (4, 16, 2, 4)
+    assert (t.size(), t.size(-1)) == ((2, 2), 2)
+    with pytest.raises(TypeError, match="len\\(\\) of a 0-d tensor"):
+        len(Tensor(1.0))
+    with pytest.raises(TypeError):
+        iter(Tensor(1.0))
+
+
+def test_item_needs_one_element() -> None:
+    assert Tensor([[5]]).item() == 5
+    with pytest.raises(AssertionError, match="must have one element for item"):
+        Tensor([1, 2]).item()
+
+
+def test_casts_and_bits() -> None:
+    t = Tensor([1.9, -1.9, 0.0])
+    assert t.int().tolist() == [1, -1, 0]
+    assert t.bool().tolist() == [True, True, False]
+    assert t.half().dtype is dtypes.float16
+    assert t.double().long().short().float().tolist() == [1, -1, 0]
+    assert Tensor([1.0]).bitcast(dtypes.int32).tolist() == [0x3F800000]
+    assert Tensor([1, 2], dtype=dtypes.int32).bitcast(dtypes.uint8).tolist() == [
+        1,
+        0,
+        0,
+        0,
+        2,
+        0,
+        0,
+        0,
+    ]
+    assert t.cast(t.dtype) is t
+    with pytest.raises(DTypeError, match="unsupported size in bitcast"):
+        Tensor([1, 2, 3], dtype=dtypes.uint8).bitcast(dtypes.int16)
+    with pytest.raises(ValueError, match="unknown dtype"):
+        t.cast("float33")
+
+
+def test_devices() -> None:
+    t = Tensor([1.0])
+    assert t.to(t.device) is t
+    moved = Tensor([1.0, 2.0], device="PYTHON") + 1
+    assert moved.device == "PYTHON"
+    assert moved.to("CPU").tolist() == [2.0, 3.0]
+    assert t.clone().uop is not t.uop
+    with Context(DEV="NULL"):
+        assert Tensor([1.0]).device == "NULL"
+
+
+def test_only_what_is_held_is_alive() -> None:
+    before = len(live)
+    t = Tensor([1.0])
+    u = t + 1
+    assert len(live) == before + 2
+    del t, u
+    assert len(live) == before
+
+
+def test_realize_lets_others_look_at_memory() -> None:
+    a = Tensor([1.0, 2.0]) + 1
+    b = a * 2
+    a.realize()
+    assert a.uop.is_realized
+    assert a.uop.buf_uop in b.uop.toposort()
+    assert b.tolist() == [4.0, 6.0]
+
+
+def test_methods_leave_their_name() -> None:
+    y = Tensor([1.0]).relu().softmax()
+    names = {m.name for u in y.uop.toposort() for m in u.metadata or ()}
+    assert names == {"relu", "softmax"}
+    with Context(TRACEMETA=0):
+        assert (Tensor([1.0]) - 7.25).uop.metadata is None
+
+
+def test_import_loads_no_numpy() -> None:
+    code = "import sys, tinylab; from tinylab import Tensor, nn; t = Tensor([1, 2]); "
+    code += "assert 'numpy' not in sys.modules; assert (t + 1).tolist() == [2, 3]"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_training_has_older_spellings() -> None:
+    with pytest.warns(DeprecationWarning, match="is deprecated, use"):
+        manager = Tensor.train()
+    with manager, pytest.warns(DeprecationWarning, match="is deprecated, use"):
+        assert Tensor.training
+    with pytest.warns(DeprecationWarning, match="is deprecated, use"):
+        assert Tensor([1.0], requires_grad=True).is_param
+
+
+# fmt: off
+ERRORS = {
+    "reshape": (lambda: Tensor.ones(2, 3).reshape(4), ShapeError, "size mismatch, can't reshape"),
+    "reshape -1": (lambda: Tensor.ones(6).reshape(-1, -1), RuntimeError, "only one dimension"),
+    "permute": (lambda: Tensor.ones(2, 3).permute(0, 0), RuntimeError, "order is not a valid perm"),
+    "expand": (lambda: Tensor.ones(2, 3).expand(4, 3), ValueError, "cannot broadcast"),
+    "expand fewer": (lambda: Tensor.ones(2, 3).expand(3), ValueError, "fewer dimensions"),
+    "shrink": (lambda: Tensor.ones(3).shrink(((0, 4),)), ValueError, "invalid shrink"),
+    "shrink length": (lambda: Tensor.ones(2, 3).shrink(((0, 1),)), ValueError, "self.ndim=2"),
+    "pad": (lambda: Tensor.ones(2).pad((1, 2, 3)), ValueError, "padding length is improper"),
+    "pad mode": (lambda: Tensor.ones(2).pad((1, 1), mode="odd"), OperandError, "mode='odd'"),
+    "axis": (lambda: Tensor.ones(2, 3).sum(2), IndexError, r"out of range \[-2, 1\]"),
+    "unsqueeze": (lambda: Tensor.ones(2).unsqueeze(3), IndexError, "out of range"),
+    "index": (lambda: Tensor.ones(2)[2], IndexError, "index=2 is out of bounds with size=2"),
+    "indices": (lambda: Tensor.ones(2)[0, 0], IndexError, "too many indices"),
+    "ellipses": (lambda: Tensor.ones(2)[..., ...], IndexError, "single ellipsis"),
+    "float index": (lambda: Tensor.ones(2)[1.5], IndexError, "float indexing is not supported"),
+    "float tensor": (lambda: Tensor.ones(2)[Tensor([1.0])], IndexingError, "indexing is not supp"),
+    "dot": (lambda: Tensor.ones(2, 3) @ Tensor.ones(2, 3), RuntimeError, r"cannot dot \(2, 3\) and"),
+    "conv": (lambda: Tensor.ones(1, 2, 4, 4).conv2d(Tensor.ones(1, 3, 2, 2)), ShapeError, r"\(1, 2, 4, 4\)"),
+    "kernel": (lambda: Tensor.ones(1, 2, 2, 2).conv2d(Tensor.ones(1, 2, 3, 3)), ShapeError, "does not fit"),
+    "stack": (lambda: Tensor.stack(Tensor.ones(2), Tensor.ones(3)), AssertionError, "all shapes must match"),
+    "cat": (lambda: Tensor.ones(2, 3).cat(Tensor.ones(2, 4)), StackError, r"\(2, 4\)"),
+    "max of nothing": (lambda: Tensor.ones(0).max(), ShapeError, "no elements"),
+    "cross entropy": (lambda: Tensor.ones(2, 3).cross_entropy(Tensor([1])), ShapeError, "do not fit"),
+    "creation": (lambda: Tensor(object()), RuntimeError, "can't create Tensor from"),
+    "text": (lambda: Tensor(["a"]), RuntimeError, "Could not infer dtype of"),
+    "ragged": (lambda: Tensor([[1, 2], [3]]), ValueError, "inhomogeneous shape from"),
+    "complex": (lambda: Tensor(np.array([1j])), CreationError, "complex"),
+    "negative size": (lambda: Tensor.ones(-1), CreationError, "invalid input shape="),
+    "rand ints": (lambda: Tensor.rand(2, dtype=dtypes.int32), DTypeError, "rand only supports"),
+    "assign dtype": (lambda: Tensor.ones(2).assign(Tensor([1, 2])), AssignError, "assign dtype mismatch"),
+    "assign shape": (lambda: Tensor.ones(2).assign(Tensor.ones(3)), ValueError, "cannot broadcast"),
+    "replace": (lambda: Tensor.ones(2).replace(Tensor.ones(3)), ContractError, "replace shape mismatch"),
+    "setitem dtype": (lambda: Tensor.ones(2).__setitem__(0, Tensor(1, dtype="int32")), RuntimeError, "setitem dtype mismatch"),
+    "setitem weak": (lambda: Tensor(1.0).__setitem__(..., 2), RuntimeError, "cannot setitem into a weak"),
+    "delete": (lambda: Tensor.ones(2).__delitem__(0), TypeError, "does not support deleting"),
+    "int in place": (lambda: Tensor([1]).__itruediv__(2), AssignError, "dtype mismatch"),
+    "split": (lambda: Tensor.ones(5).split([2, 2]), ShapeError, "do not add up"),
+    "one_hot": (lambda: Tensor.ones(5).one_hot(2), DTypeError, "integer classes"),
+    "gelu": (lambda: Tensor.ones(5).gelu("odd"), OperandError, "approximate='odd'"),
+    "einsum": (lambda: Tensor.einsum("ij->k", Tensor.ones(2, 2)), OperandError, "no input"),
+    "topk": (lambda: Tensor.ones(2).topk(3), ShapeError, "out of range"),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str) -> None:
+    call, kind, text = ERRORS[name]
+    with pytest.raises(kind, match=text):
+        call()

@@ -1,0 +1,172 @@
+"""Writing in place: program order decides what is seen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tinylab import Tensor, dtypes
+
+
+def numbers(n: int = 6) -> Tensor:
+    return Tensor(np.arange(n, dtype=np.float32)).realize()
+
+
+def test_built_before_sees_the_old_value() -> None:
+    x = numbers(3)
+    before, view = x * 10, x[1:]
+    x.assign(x + 100)
+    after = x * 10
+    assert after.tolist() == [1000.0, 1010.0, 1020.0]
+    assert before.tolist() == [0.0, 10.0, 20.0]
+    assert view.tolist() == [1.0, 2.0]
+    assert x.tolist() == [100.0, 101.0, 102.0]
+
+
+def test_several_writes_in_one_realize() -> None:
+    x = numbers(3)
+    seen = []
+    for _ in range(3):
+        x.assign(x * 2)
+        seen.append(x + 0.5)
+    assert x.tolist() == [0.0, 8.0, 16.0]
+    assert [s.tolist() for s in seen] == [[0.5, 2.5, 4.5], [0.5, 4.5, 8.5], [0.5, 8.5, 16.5]]
+
+
+def test_write_through_a_view_reaches_its_owner() -> None:
+    x = numbers(6)
+    x[2:4].assign(Tensor([50.0, 60.0]))
+    assert x.tolist() == [0, 1, 50, 60, 4, 5]
+    row = x.reshape(2, 3)[1]
+    row[0] = -1
+    assert x.tolist() == [0, 1, 50, -1, 4, 5]
+    assert row.tolist() == [-1, 4, 5]
+    x.reshape(2, 3).transpose()[2, 0].assign(7.0)
+    assert x.tolist() == [0, 1, 7, -1, 4, 5]
+
+
+def test_write_to_an_expression_gives_it_storage() -> None:
+    x = Tensor.arange(5)
+    x[1:3] = 9
+    assert x.tolist() == [0, 9, 9, 3, 4]
+    y = Tensor([1.0, 2.0]) + 1
+    z = y * 2
+    y[0] = 0
+    assert (y.tolist(), z.tolist()) == ([0.0, 3.0], [4.0, 6.0])
+
+
+def test_swap() -> None:
+    a, b = numbers(3), (numbers(3) + 10).realize()
+    old = a * 1
+    a.assign(b)
+    b.assign(old)
+    assert (a.tolist(), b.tolist()) == ([10, 11, 12], [0, 1, 2])
+
+
+def test_overlapping_views() -> None:
+    x = numbers(6)
+    x[1:] = x[:-1]
+    assert x.tolist() == [0, 0, 1, 2, 3, 4]
+    y = numbers(4).reshape(2, 2).contiguous().realize()
+    y.assign(y.T + y)
+    assert y.tolist() == [[0, 3], [3, 6]]
+
+
+def test_operators_in_place() -> None:
+    x = numbers(3)
+    y = x
+    x += 1
+    x *= 2
+    x -= 1
+    x /= 2
+    assert x is y
+    assert y.tolist() == [0.5, 1.5, 2.5]
+    n = Tensor([7, 8])
+    n //= 2
+    n <<= 1
+    n |= 1
+    assert n.tolist() == [7, 9]
+    h = Tensor([1.0, 2.0], dtype=dtypes.float16)
+    h += 0.5
+    assert h.dtype is dtypes.float16
+
+
+def test_numbers_and_broadcasting() -> None:
+    x = Tensor.zeros(2, 3).realize()
+    x[0] = 5
+    x[:, 1] = Tensor([1.0, 2.0])
+    x[1, 2:] = [8.5]
+    assert x.tolist() == [[5, 1, 5], [0, 2, 8.5]]
+    x.assign(3)
+    assert x.tolist() == [[3] * 3] * 2
+    x[None, :, :] = Tensor.ones(1, 2, 3)
+    assert x.tolist() == [[1] * 3] * 2
+
+
+def test_indices_twice_keep_the_last_value() -> None:
+    x = numbers(5)
+    x[[3, 1, 3, 1]] = Tensor([7.0, 8.0, 0.0, float("nan")])
+    assert np.array_equal(x.numpy(), np.array([0, np.nan, 2, 0, 4], np.float32), equal_nan=True)
+
+
+def test_mask() -> None:
+    x = numbers(5)
+    x[x > 2.5] = 0
+    assert x.tolist() == [0, 1, 2, 0, 0]
+
+
+def test_empty_write() -> None:
+    x = numbers(3)
+    x[1:1] = 5
+    assert x.tolist() == [0, 1, 2]
+
+
+def test_write_into_what_is_expanded() -> None:
+    with pytest.raises(RuntimeError, match="expanded view"):
+        numbers(3).reshape(1, 3).expand(2, 3)[0] = 1
+
+
+SHAPE = (4, 3, 5)
+
+
+def one_index(size: int) -> st.SearchStrategy[object]:
+    bound = st.none() | st.integers(-size - 1, size + 1)
+    step = st.sampled_from([None, 1, 2, 3, -1, -2])
+    places = st.lists(st.integers(-size, size - 1), min_size=1, max_size=3)
+    return st.integers(-size, size - 1) | st.builds(slice, bound, bound, step) | places
+
+
+@st.composite
+def index_expressions(draw: st.DrawFn) -> tuple[object, ...]:
+    axes = draw(st.integers(1, 3))
+    found = [draw(one_index(SHAPE[i])) for i in range(axes)]
+    # Lists in one index must broadcast: make them equally long.
+    length = min((len(f) for f in found if isinstance(f, list)), default=0)
+    found = [f[:length] if isinstance(f, list) else f for f in found]
+    if draw(st.booleans()):
+        found.insert(draw(st.integers(0, axes)), None)
+    if axes < 3 and draw(st.booleans()):
+        found.append(Ellipsis)
+    return tuple(found)
+
+
+@given(index_expressions())
+@settings(max_examples=60)
+def test_reading_is_numpys(index: tuple[object, ...]) -> None:
+    data = np.arange(60, dtype=np.int32).reshape(SHAPE)
+    expected = data[index]
+    got = Tensor(data)[index]
+    assert got.shape == expected.shape
+    assert np.array_equal(got.numpy(), expected)
+
+
+@given(index_expressions())
+@settings(max_examples=60)
+def test_writing_is_numpys(index: tuple[object, ...]) -> None:
+    data = np.arange(60, dtype=np.int32).reshape(SHAPE)
+    t = Tensor(data.copy()).realize()
+    new = np.arange(100, 100 + data[index].size, dtype=np.int32).reshape(data[index].shape)
+    data[index] = new
+    t[index] = Tensor(new)
+    assert np.array_equal(t.numpy(), data)
