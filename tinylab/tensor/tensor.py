@@ -496,7 +496,7 @@ def _stacked(data: Sequence[Any], dtype: DType | None) -> Tensor:
 
 def realize_all(tensors: Sequence[Tensor]) -> None:
     """Compute tensors; all that is held and contains them looks at memory from now on."""
-    wanted = [t for t in tensors if to_store(t.uop) is not None and not dtypes.is_weak(t.dtype)]
+    wanted = [t for t in tensors if _needs_memory(t)]
     if not wanted:
         return
     roots = [t.uop for t in wanted]
@@ -508,6 +508,12 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
     for stream, counter in streams:
         stream.counter = becomes.get(counter, counter)
     _look_at_memory([*wanted, *(t for t in live)], becomes)
+
+
+def _needs_memory(t: Tensor) -> bool:
+    """Whether a tensor has values that are not stored yet."""
+    empty = any(isinstance(s, int) and s == 0 for s in t.shape)
+    return not empty and not dtypes.is_weak(t.dtype) and to_store(t.uop) is not None
 
 
 def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
