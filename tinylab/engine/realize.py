@@ -112,23 +112,19 @@ def _run(sink: UOp, device: str) -> list[UOp]:
     start_ns = time.perf_counter_ns()
     if SPEC:
         type_verify(sink, spec_tensor)
-    with events.quietly():  # told in `_plan`, and only where the rest of the way is told too
-        called = callify(sink)
+    called = callify(sink)
     inputs = called.inputs
     plan, hit = _plan(called, device, sink)
     if DEBUG >= 1:
         _report(plan, start_ns, hit)
     own = plan.run(inputs, called.var_vals)
-    made = {
-        x: UOp.from_buffer(buffer)
-        for x, buffer in own.items()
-        if any(x is _storage(view) for view in plan.schedule.outputs)
-    }
-    places = {**made, **{p: inputs[p.arg.slot] for p in _params(plan.schedule.outputs)}}
-    bound = {
-        v: _bound(v, called.var_vals) for view in plan.schedule.outputs for v in _variables(view)
-    }
-    views = [_moved_to(view, places) for view in plan.schedule.outputs]
+    outputs = plan.schedule.outputs
+    places: dict[UOp, UOp] = {}
+    for place in dict.fromkeys(_storage(view) for view in outputs):
+        is_input = place.op is Ops.PARAM
+        places[place] = inputs[place.arg.slot] if is_input else UOp.from_buffer(own[place])
+    bound = {v: _bound(v, called.var_vals) for view in outputs for v in _variables(view)}
+    views = [_moved_to(view, places) for view in outputs]
     return [view.substitute(bound, walk=True) for view in views] if bound else views
 
 
@@ -147,10 +143,6 @@ def _storage(view: UOp) -> UOp:
     while view.op in GroupOp.Movement or view.op is Ops.BITCAST:
         view = view.src[0]
     return view
-
-
-def _params(views: Iterable[UOp]) -> list[UOp]:
-    return [s for view in views if (s := _storage(view)).op is Ops.PARAM]
 
 
 def _moved_to(view: UOp, places: dict[UOp, UOp]) -> UOp:
@@ -178,7 +170,7 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
         _plans.move_to_end(key)
         return plan, True
     if fresh:
-        callify(sink)
+        callify(sink, by_rules=True)  # only to be heard
     with events.span("schedule", "schedule"):
         schedule = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
     plan = _plans[key] = plan_schedule(schedule, fresh)

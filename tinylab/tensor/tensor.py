@@ -521,7 +521,14 @@ def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
     pending = {id(t): t for t in tensors if t.uop in becomes or to_store(t.uop) is not None}
     if not pending or not becomes:
         return
-    holders = list(pending.values())
+    holders = []
+    for t in pending.values():
+        if (now := becomes.get(t.uop)) is not None:
+            t.uop = now
+        else:
+            holders.append(t)
+    if not holders:
+        return
     new = UOp.sink(*(t.uop for t in holders)).substitute(becomes, walk=True)
     for t, uop in zip(holders, new.src, strict=True):
         t.uop = uop
