@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tinylab.helpers.measure import GlobalCounters as GlobalCounters
     from tinylab.tensor import Tensor as Tensor
     from tinylab.trace.record import record as record
+    from tinylab.traced import function as function
     from tinylab.uop.ops import UOp as UOp
     from tinylab.uop.sizes import Variable as Variable
 
@@ -28,6 +29,7 @@ _HOME = {
     "UOp": "tinylab.uop.ops",
     "Variable": "tinylab.uop.sizes",
     "dtypes": "tinylab.dtype",
+    "function": "tinylab.traced",
     "getenv": "tinylab.helpers.context",
     "record": "tinylab.trace.record",
 }

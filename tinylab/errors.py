@@ -92,6 +92,10 @@ class BindError(SymbolicError, AssertionError):
     """A variable bound to a value outside its range, or not bound at all."""
 
 
+class FunctionError(TinylabError, RuntimeError):
+    """A traced function that cannot be one node: its result, its inputs, what it does inside."""
+
+
 class ShardError(TinylabError, RuntimeError):
     """Tensors on several devices whose parts do not fit."""
 
@@ -179,3 +183,11 @@ class WorkerError(LabError):
 
 class FetchError(TinylabError, OSError):
     """A download that failed or is not what was expected."""
+
+
+class FileFormatError(CreationError):
+    """A file of arrays that is damaged, or of a kind that cannot be read."""
+
+
+class CompatError(TinylabError, RuntimeError):
+    """The name of tinygrad that cannot be made to mean tinylab here."""

@@ -356,7 +356,7 @@ def _reaches(root: UOp, targets: set[UOp]) -> tuple[list[UOp], set[UOp]]:
 
 
 def _gate(x: UOp) -> bool:
-    through = x.op in (Ops.STORE, Ops.CAST, Ops.CALL)
+    through = x.op in (Ops.STORE, Ops.CAST, Ops.CALL, Ops.FUNCTION)
     return x.op is not Ops.DETACH and (x.dtype.kind == "float" or through)
 
 
@@ -414,11 +414,34 @@ def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[
     return {t: grads[t] for t in wanted if t in grads}
 
 
+def _function_pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
+    """Each argument of a FUNCTION with the gradient that comes through one of its results.
+
+    The body's own gradient, with the arguments in the place of its parameters; only for arguments
+    through which a gradient may flow.
+    """
+    f, value = x.src[0], x.src[0].src[0].src[x.arg]
+    if f.arg.grad_key is not None:
+        found = callables[f.arg.grad_key](g, f)
+        return list(zip(f.src[1:], found, strict=True))
+    inputs = {
+        u: f.src[1 + u.arg.slot]
+        for u in value.toposort(enter_calls=False)
+        if u.op is Ops.PARAM and not u.is_variable
+    }
+    incoming = UOp.param(-1 - len(f.src), g.dtype, g.shape, g.device)
+    inner = compute_gradient(value, incoming, [p for p in inputs if _flows(p)])
+    places = {**inputs, incoming: g}
+    return [(inputs[p], grad.substitute(places, walk=True)) for p, grad in inner.items()]
+
+
 def _pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
     """Each source with its gradient."""
     if x.op is Ops.AFTER:
         before, stored = _stored(x, g)
         return [(x.src[0], before), *stored]
+    if x.op is Ops.GETTUPLE:
+        return _function_pairs(x, g)
     row = GRADIENTS.get(x.op)
     if row is None:
         raise GradientError(f"failed to compute gradient for {x.op}: it has no derivative")

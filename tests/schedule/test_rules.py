@@ -12,10 +12,12 @@ import pytest
 from tests.schedule.graphs import tensor
 from tinylab.dtype import dtypes
 from tinylab.opcodes import AxisType, Ops
+from tinylab.schedule import create_schedule
 from tinylab.schedule.add_buffers import pm_add_buffers
 from tinylab.schedule.assign_ranges import LOOPED, at, pm_assign_ranges, pm_merge_reduces
 from tinylab.schedule.callify import Numbering, pm_callify
 from tinylab.schedule.early_cleanup import pm_early_cleanup
+from tinylab.schedule.inline_functions import FunctionContext, pm_inline_functions
 from tinylab.schedule.realize_points import StoreContext, pm_realize_points
 from tinylab.schedule.split_kernels import pm_split_kernels
 from tinylab.uop.args import StageArg
@@ -214,7 +216,27 @@ SPLIT_KERNELS = {
     )
 }
 
+BODY = UOp.maketuple(UOp.param(0, F32, (4, 3)) * 2.0, UOp.param(0, F32, (4, 3)) + 1.0)
+CALLED, PRECOMPILED = BODY.call(X), BODY.call(X, precompile=True)
+NO_SCHEDULE = lambda: FunctionContext("CPU", create_schedule)  # noqa: E731
+INLINE_FUNCTIONS = {
+    "inline_function": Case(
+        [(CALLED.gettuple(0), is_(X * 2.0))], [PRECOMPILED.gettuple(0)], ctx=NO_SCHEDULE
+    ),
+    "call_function": Case(
+        [(PRECOMPILED.gettuple(1), lambda u: u.src[0].src[1].src[0].op is Ops.LINEAR)],
+        [CALLED.gettuple(1)],
+        ctx=NO_SCHEDULE,
+    ),
+    "tuple_item": Case(
+        [(BODY.replace(op=Ops.GETTUPLE, src=(BODY,), arg=1, dtype=F32), is_(BODY.src[1]))],
+        [CALLED.gettuple(1)],
+        ctx=NO_SCHEDULE,
+    ),
+}
+
 TABLES: list[tuple[str, PatternMatcher, dict[str, Case]]] = [
+    ("inline_functions", pm_inline_functions, INLINE_FUNCTIONS),
     ("early_cleanup", pm_early_cleanup, EARLY_CLEANUP),
     ("callify", pm_callify, CALLIFY),
     ("realize_points", pm_realize_points, REALIZE_POINTS),

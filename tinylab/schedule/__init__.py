@@ -12,6 +12,8 @@ from tinylab.schedule.add_buffers import internal_slots, pm_add_buffers
 from tinylab.schedule.assign_ranges import numbers, pm_assign_ranges, pm_merge_reduces
 from tinylab.schedule.callify import Callified, callify
 from tinylab.schedule.early_cleanup import pm_early_cleanup
+from tinylab.schedule.flatten_linear import flatten_linear
+from tinylab.schedule.inline_functions import FunctionContext, pm_inline_functions
 from tinylab.schedule.keep_old_values import keep_old_values
 from tinylab.schedule.order_kernels import order_kernels
 from tinylab.schedule.plan_memory import is_internal, plan_memory
@@ -23,6 +25,9 @@ __all__ = ["KERNEL_GRAPH", "Callified", "Schedule", "callify", "create_schedule"
 
 # fmt: off
 KERNEL_GRAPH = (
+    Pass("inline_functions", pm_inline_functions,
+         ctx=lambda root, device: FunctionContext(device, create_schedule),
+         why="from here on there are values, and no calls but those of kernels and lists"),
     Pass("early_cleanup", pm_early_cleanup,
          why="what vanishes or is constant must not be scheduled"),
     Pass("keep_old_values", run=keep_old_values,
@@ -73,7 +78,7 @@ def create_schedule(body: UOp, device: str | None = None, plan: bool = True) -> 
     """
     kernels = run_passes(body, KERNEL_GRAPH, device)
     outputs = tuple(_result_view(x) for x in kernels.src)
-    linear = _ORDER(kernels)
+    linear = _FLATTEN(_ORDER(kernels))
     if not plan:
         return Schedule(linear, outputs, 0, 0, 0)
     planned = plan_memory(linear, {plain(view.base) for view in outputs})
@@ -81,6 +86,7 @@ def create_schedule(body: UOp, device: str | None = None, plan: bool = True) -> 
 
 
 _ORDER = Pass("order_kernels", run=order_kernels, why="reads before overwrites, breadth first")
+_FLATTEN = Pass("flatten_linear", run=flatten_linear, why="lists in a list run as one list")
 _PLAN = Pass(
     "plan_memory",
     run=lambda linear, planned: planned,

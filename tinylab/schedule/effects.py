@@ -25,6 +25,8 @@ def written_slots(body: UOp) -> frozenset[int]:
     """
     if body.op is Ops.PROGRAM and body.arg is not None and body.arg.outs:
         return frozenset(body.arg.outs)
+    if body.op is Ops.LINEAR:
+        return _written_in_list(body)
     sink = body.src[0] if body.op is Ops.PROGRAM else body
     found = {
         target.arg.slot
@@ -32,6 +34,16 @@ def written_slots(body: UOp) -> frozenset[int]:
         if u.op is Ops.STORE and (target := buffer_below(u.src[0])).op is Ops.PARAM
     }
     return frozenset(found or {0})
+
+
+def _written_in_list(linear: UOp) -> frozenset[int]:
+    """The slots that some call in a list writes to."""
+    return frozenset(
+        buffer.arg.slot
+        for call in linear.src
+        for n in written_slots(call.src[0])
+        if (buffer := buffer_below(call.src[1 + n])).op is Ops.PARAM
+    )
 
 
 def overwrites(call: UOp, state: UOp) -> bool:

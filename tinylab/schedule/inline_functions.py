@@ -1,0 +1,129 @@
+"""FUNCTIONs dissolve: a traced body takes the place of its call, or is scheduled once on its own.
+
+GETTUPLE(FUNCTION(TUPLE(body…), args…), i)  ->  body i with PARAM(k) replaced by args[k]
+
+A precompiled function stays a call: its body becomes a LINEAR with numbered arguments (outputs
+first), worked out once however often it is called.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tinylab.dtype import dtypes
+from tinylab.opcodes import Ops
+from tinylab.uop.args import CallInfo, ParamArg
+from tinylab.uop.intern import make
+from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
+
+CreateSchedule = Callable[[UOp, "str | None", bool], Any]
+
+# Slots of the buffers that hold results of precompiled functions; far from those of kernels.
+FIRST_RESULT = -1_000_000
+
+
+def parameters_of(body: UOp) -> dict[int, UOp]:
+    """The numbered inputs of a body, its inner calls' bodies not looked into."""
+    found = (u for u in body.toposort(enter_calls=False) if u.op is Ops.PARAM)
+    return {u.arg.slot: u for u in found if not u.is_variable}
+
+
+def with_arguments(value: UOp, args: tuple[UOp, ...]) -> UOp:
+    """A value of a body with the arguments in the place of its parameters."""
+    return value.substitute({p: args[n] for n, p in parameters_of(value).items()}, walk=True)
+
+
+def inline_function(f: UOp, g: UOp) -> UOp | None:
+    """One result of a traced body."""
+    if f.arg.precompile:
+        return None
+    return with_arguments(f.src[0].src[g.arg], f.src[1:])
+
+
+def tuple_item(t: UOp, g: UOp) -> UOp:
+    """One of several values that are all there."""
+    item: UOp = t.src[g.arg]
+    return item
+
+
+@functools.lru_cache(maxsize=256)
+def precompiled(body: UOp, device: str | None, create_schedule: CreateSchedule) -> UOp:
+    """The LINEAR of a TUPLE body: PARAMs 0 to n-1 are its n outputs, its inputs follow."""
+    count = len(body.src)
+    inputs = parameters_of(body)
+    shifted = {p: _flat(p, n + count) for n, p in inputs.items()}
+    sink = UOp.sink(
+        *(make(Ops.CONTIGUOUS, v.dtype, (v,), "a result of a function") for v in body.src)
+    )
+    schedule: Any = create_schedule(sink.substitute(shifted, walk=True), device, False)
+    outputs = {view.base: n for n, view in enumerate(schedule.outputs)}
+    numbered = {b: UOp.param(n, b.dtype, b.shape) for b, n in outputs.items() if b.op is Ops.BUFFER}
+    linear: UOp = schedule.linear
+    return linear.replace(
+        src=tuple(
+            call.replace(src=(call.src[0], *(numbered.get(a, a) for a in call.src[1:])))
+            for call in linear.src
+        )
+    )
+
+
+def _flat(p: UOp, slot: int) -> UOp:
+    """A parameter as a view of flat memory, under another number."""
+    flat = UOp.param(slot, p.dtype, (math.prod(p.shape),), p.arg.device)
+    return flat._reshape(p.shape)
+
+
+def call_function(f: UOp, g: UOp, ctx: FunctionContext) -> UOp | None:
+    """One result of a precompiled function: a buffer after the call of its LINEAR."""
+    if not f.arg.precompile:
+        return None
+    if f not in ctx.called:
+        args = tuple(
+            a if a.has_buffer_identity(after_ok=True) else a.contiguous() for a in f.src[1:]
+        )
+        device = next((a.device for a in args if isinstance(a.device, str)), ctx.device)
+        outs = tuple(_result(f, n, device, ctx.slots) for n in range(len(f.src[0].src)))
+        linear = precompiled(f.src[0], device, ctx.create_schedule)
+        call = make(
+            Ops.CALL, dtypes.void, (linear, *outs, *args), CallInfo(f.arg.name, aux="a function")
+        )
+        ctx.called[f] = tuple(out.after(call) for out in outs)
+    shape = f.src[0].src[g.arg].shape
+    result: UOp = ctx.called[f][g.arg]
+    return result._reshape(shape)
+
+
+def _result(f: UOp, n: int, device: Any, slots: Iterator[int]) -> UOp:
+    value = f.src[0].src[n]
+    arg = ParamArg(next(slots), value.dtype, device=device)
+    return make(Ops.BUFFER, value.dtype, (UOp.const(math.prod(value.shape)),), arg)
+
+
+class FunctionContext:
+    """The precompiled functions that have been called, and slots for their results.
+
+    create_schedule: how a body becomes a LINEAR; handed in, since it is the list this pass is in.
+    """
+
+    def __init__(self, device: str | None, create_schedule: CreateSchedule) -> None:
+        self.device, self.create_schedule = device, create_schedule
+        self.called: dict[UOp, tuple[UOp, ...]] = {}
+        self.slots = itertools.count(FIRST_RESULT, -1)
+
+
+_FUNCTION = UPat(Ops.FUNCTION, name="f")
+
+# fmt: off
+pm_inline_functions = PatternMatcher([
+    Rule("inline_function", "f(args)[i] -> body i with its arguments",
+         UPat(Ops.GETTUPLE, src=(_FUNCTION,), name="g"), inline_function),
+    Rule("call_function", "precompiled f(args)[i] -> buffer after call(linear)",
+         UPat(Ops.GETTUPLE, src=(_FUNCTION,), name="g"), call_function),
+    Rule("tuple_item", "tuple(a, b)[1] -> b",
+         UPat(Ops.GETTUPLE, src=(UPat(Ops.TUPLE, name="t"),), name="g"), tuple_item),
+])
+# fmt: on

@@ -1,0 +1,136 @@
+"""@function: a function of tensors, traced once per call and kept as one node of the graph.
+
+    @function
+    def layer(x, w): return (x @ w).relu()
+
+    layer(x, w)  ->  GETTUPLE(FUNCTION(TUPLE(body), x, w), 0)
+
+The body names its inputs only as PARAM(slot), so equal calls are equal nodes. `precompile`
+schedules the body on its own, once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+from tinylab.errors import FunctionError
+from tinylab.helpers.context import Context
+from tinylab.opcodes import Ops
+from tinylab.tensor import Tensor
+from tinylab.uop.ops import UOp
+
+
+def function(
+    fxn: Callable[..., Any] | None = None,
+    *,
+    precompile: bool = False,
+    precompile_backward: bool = False,
+    allow_implicit: bool = False,
+    grad_fxn: Callable[..., Any] | None = None,
+) -> Any:
+    """A traced function; as a decorator with or without arguments.
+
+    Tensors among the arguments, inside containers and inside objects are its inputs.
+    allow_implicit: buffers that it reads besides become inputs too. grad_fxn(*grads, call=node)
+    of every input. precompile: the body is scheduled once, on its own.
+
+    Raises: FunctionError for results that are no tensors, buffers that are not passed in, writes
+    in place, and values asked for inside.
+    """
+    if fxn is None:
+        return functools.partial(
+            function,
+            precompile=precompile,
+            precompile_backward=precompile_backward,
+            allow_implicit=allow_implicit,
+            grad_fxn=grad_fxn,
+        )
+
+    @functools.wraps(fxn)
+    def traced(*args: Any, **kwargs: Any) -> Any:
+        inputs = list(_tensors_in((args, kwargs)))
+        ret, body, implicit = _trace(fxn, args, kwargs, inputs)
+        name = getattr(fxn, "__qualname__", str(fxn))
+        if implicit and not allow_implicit:
+            raise FunctionError(
+                f"function {name} has {len(implicit)} implicit buffer(s), but allow_implicit=False",
+                help="pass the tensors in as arguments, or set allow_implicit=True",
+            )
+        values = [t.uop for t in inputs] + implicit
+        call = body.call(
+            *values,
+            grad_fxn=grad_fxn,
+            name=name,
+            precompile=precompile,
+            precompile_backward=precompile_backward,
+        )
+        results = [Tensor(call.gettuple(n)) for n in range(len(body.src))]
+        return results[0] if isinstance(ret, Tensor) else tuple(results)
+
+    return traced
+
+
+def _trace(
+    fxn: Callable[..., Any], args: Any, kwargs: Any, inputs: list[Tensor]
+) -> tuple[Any, UOp, list[UOp]]:
+    """(what it returned, TUPLE of the values over PARAMs, buffers that were not passed in)."""
+    before = [t.uop for t in inputs]
+    params = [u.param_like(n) for n, u in enumerate(before)]
+    try:
+        for t, p in zip(inputs, params, strict=True):
+            t.uop = p
+        with Context(ALLOW_DEVICE_USAGE=0):
+            ret = fxn(*args, **kwargs)
+        found = _results(ret)
+        if any(t.uop is not p for t, p in zip(inputs, params, strict=True)):
+            raise FunctionError(
+                "a traced function must not write into its inputs",
+                help="return the new value instead, and assign it outside",
+            )
+    finally:
+        for t, u in zip(inputs, before, strict=True):
+            t.uop = u
+    body = UOp.maketuple(*(t.uop for t in found))
+    implicit = [
+        u for u in body.toposort(enter_calls=False) if u.op is Ops.BUFFER and not u.is_variable
+    ]
+    numbered = {u: u.param_like(len(inputs) + n) for n, u in enumerate(implicit)}
+    return ret, body.substitute(numbered, walk=True), implicit
+
+
+def _results(ret: Any) -> tuple[Tensor, ...]:
+    found = ret if isinstance(ret, tuple) else (ret,)
+    if not found or not all(isinstance(t, Tensor) for t in found):
+        raise FunctionError(
+            f"function return type {type(ret)} not supported",
+            help="return a Tensor or a tuple of them",
+        )
+    return found
+
+
+def _tensors_in(root: Any) -> Iterator[Tensor]:
+    """Each tensor below a value once: in containers and in the attributes of objects."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        x = stack.pop()
+        if id(x) in seen:
+            continue
+        seen.add(id(x))
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, dict):
+            stack.extend(reversed(list(x.values())))
+        elif isinstance(x, list | tuple):
+            stack.extend(reversed(x))
+        elif _has_state(x):
+            stack.extend(reversed(list(vars(x).values())))
+
+
+def _has_state(x: Any) -> bool:
+    """Whether this is an object with attributes, and no function, class or module."""
+    plain = isinstance(x, type | ModuleType | FunctionType | MethodType)
+    return hasattr(x, "__dict__") and not plain
