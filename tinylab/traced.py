@@ -35,7 +35,7 @@ def function(
 
     Tensors among the arguments, inside containers and inside objects are its inputs.
     allow_implicit: buffers that it reads besides become inputs too. grad_fxn(*grads, call=node)
-    of every input. precompile: the body is scheduled once, on its own.
+    gives the gradient of every input. precompile: the body is scheduled once, on its own.
 
     Raises: FunctionError for results that are no tensors, buffers that are not passed in, writes
     in place, and values asked for inside.
