@@ -1,4 +1,4 @@
-"""The `tinylab` command: open a notebook, or run one and write a report."""
+"""The `tinylab` command: open a notebook, run one and write a report, print a profile."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylab.errors import LabError, TinylabError
+from tinylab.profiler import command
 
 DEFAULT_NOTEBOOK = Path("notebooks") / "01_digits.ipynb"
 
@@ -21,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if rest and args.command != "lab":
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
+        if args.command == "profile":
+            return command.run(args)
         return open_lab(args.notebook, rest) if args.command == "lab" else run(args)
     except TinylabError as error:
         print(f"tinylab: {error}", file=sys.stderr)
@@ -45,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
         "--timeout", type=float, help="seconds that one cell may take; default: no limit"
     )
     run_.add_argument("--kernel", help="kernel to use; default: the notebook's, or this Python")
+    profile = commands.add_parser("profile", help="list and print what a profile capture holds")
+    command.add_arguments(profile)
     return parser
 
 

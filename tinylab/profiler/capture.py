@@ -205,7 +205,9 @@ def read_capture(path: str | Path) -> Capture:
     path = Path(path)
     file = path / "capture.json" if path.is_dir() else path
     if not file.is_file():
-        raise CaptureError(f"there is no {file.name} in {file.parent}")
+        near = sorted(p.parent.name for p in path.glob("*/capture.json")) if path.is_dir() else []
+        help = f"there are captures in {', '.join(near[:8])}" if near else None
+        raise CaptureError(f"there is no {file.name} in {file.parent}", help=help)
     found = read_json(file)
     clock = found.inner("clock")
     return Capture(

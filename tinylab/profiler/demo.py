@@ -291,14 +291,17 @@ def counters() -> tuple[list[dict[str, Any]], bytes]:
     rest = KERNEL[:_LOOP_HEAD] + KERNEL[_LOOP_END + 1 :]
     vector = LOOPS * _count(loop, "VALU") + _count(rest, "VALU")
     scalar = LOOPS * _count(loop, "SALU") + _count(rest, "SALU")
+    local = _count(KERNEL, "LDS")
     waves = GROUPS * WAVES_A_GROUP // 4  # groups go around the WGPs of array 0
     used = [waves] * 4 + [0] * 4  # two arrays, one of them used
+    everywhere = (1, 1, ENGINES, 2, 4)
+    last = max(w.end or 0 for e in range(ENGINES) for w in play(e) if isinstance(w, WaveSpec))
     table = (
-        ("SQ_INSTS_VALU", "SQ", (1, 1, ENGINES, 2, 4), [vector * n for n in used] * ENGINES),
-        ("SQ_INSTS_SALU", "SQ", (1, 1, ENGINES, 2, 4), [scalar * n for n in used] * ENGINES),
-        ("GRBM_GUI_ACTIVE", "GRBM", (1, 1, 1, 1, 1), [10800]),
-        ("GL2C_HIT", "GL2C", (1, 4, 1, 1, 1), [1500, 1480, 1512, 1508]),
-        ("GL2C_MISS", "GL2C", (1, 4, 1, 1, 1), [96, 96, 96, 96]),
+        ("SQ_INSTS_VALU", "SQ", everywhere, [vector * n for n in used] * ENGINES),
+        ("SQ_INSTS_SALU", "SQ", everywhere, [scalar * n for n in used] * ENGINES),
+        ("SQC_LDS_IDX_ACTIVE", "SQ", everywhere, [local * n for n in used] * ENGINES),
+        ("SQC_LDS_BANK_CONFLICT", "SQ", everywhere, [0] * len(used) * ENGINES),
+        ("GRBM_GUI_ACTIVE", "GRBM", (1, 1, 1, 1, 1), [last]),
     )
     schedule, blob = [], b""
     for name, block, shape, values in table:

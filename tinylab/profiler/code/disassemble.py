@@ -49,14 +49,23 @@ def libraries() -> tuple[tuple[int, str], ...]:
     """(version, path) of the shared libLLVMs found here, newest first."""
     found: dict[int, str] = {}
     for place in _PLACES:
-        root, _, pattern = place.partition("*")
+        _root, _, pattern = place.partition("*")
         folders = [Path(place)] if not pattern else Path("/").glob(place[1:])
         for folder in folders:
             for path in sorted(folder.glob("libLLVM*")) if folder.is_dir() else ():
                 match = _LIBRARY.search(path.name)
-                if match:
+                if match and _is_library(path):
                     found.setdefault(int(match[1]), str(path))
     return tuple(sorted(found.items(), reverse=True))
+
+
+def _is_library(path: Path) -> bool:
+    """Whether a file is machine code; some of that name are scripts for a linker."""
+    try:
+        with path.open("rb") as f:
+            return f.read(4) in (b"\x7fELF", b"\xcf\xfa\xed\xfe")
+    except OSError:
+        return False
 
 
 def disassemble(

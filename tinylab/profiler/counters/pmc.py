@@ -95,7 +95,7 @@ class Counter:
         return dict(zip(AXES, map(int, place), strict=True))
 
     def along(self, *axes: str) -> Array:
-        """Sums over all other axes: along("se") -> one value an engine."""
+        """Sums over all axes but these: with "se", one value an engine."""
         rest = tuple(i for i, axis in enumerate(AXES) if axis not in axes)
         return np.asarray(self.values.sum(axis=rest, dtype=np.uint64))
 
@@ -220,7 +220,7 @@ METRICS: tuple[Callable[[Readout], Metric], ...] = (
 
 @dataclass(frozen=True)
 class Compared:
-    """One counter or metric over several runs; ``change`` is last over first, if that is defined."""
+    """One counter or metric over several runs; ``change`` is last over first."""
 
     name: str
     values: tuple[float | None, ...]

@@ -116,7 +116,7 @@ def _table_of(data: memoryview) -> tuple[Table | None, str]:
 def packets(
     stream: Opened, cursor: Cursor | None = None, stop: int | None = None
 ) -> Iterator[Packet]:
-    """Packets from the cursor on; it moves along. Ends before nibble ``stop``, or with the stream."""
+    """Packets from the cursor on, which moves along, to nibble ``stop`` or the stream's end."""
     at = Cursor() if cursor is None else cursor
     end = stream.end if stop is None else min(stop, stream.end)
     while at.position < end:

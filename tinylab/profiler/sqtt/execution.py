@@ -108,8 +108,11 @@ def match_all(packets: Packets, events: Events) -> Executions:
 
 
 def cycles_by_op(table: Table) -> Array:
-    """Cycles that each class keeps its unit, by code; the last entry is for packets without one."""
-    out = np.ones(257, np.int64)
-    for code, name in table.ops.items():
+    """Cycles that each class keeps its unit, by code; the last entry is for packets without one.
+
+    CDNA's names say nothing of time, and its clock moves by four cycles.
+    """
+    out = np.full(257, 1 if table.rdna else 4, np.int64)
+    for code, name in table.ops.items() if table.rdna else ():
         out[code] = cycles_of(name)
     return out

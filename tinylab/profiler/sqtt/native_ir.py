@@ -244,7 +244,8 @@ end:
   br i1 %is_end, label %store, label %fail_end
 
 store:
-  %new = phi i64 [ %following, %fall ], [ %following, %not_taken ], [ %target, %taken ], [ -1, %end ]
+  %new = phi i64 [ %following, %fall ], [ %following, %not_taken ], [ %target, %taken ],
+                 [ -1, %end ]
   store i64 %pc, ptr %out_at
   store i64 %new, ptr %pc_at
   br label %tail

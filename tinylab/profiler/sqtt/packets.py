@@ -82,7 +82,7 @@ def packet(
     scale: int = 1,
     bias: int = 0,
 ) -> PacketType:
-    """A type as a line: packet("IMMEDIATE", "----1101", 12, "6:4", "11:7 wave").
+    """A type as a line of a table: "IMMEDIATE", "----1101", 12, "6:4", "11:7 wave".
 
     The pattern is the low byte, highest bit first, "-" for any.
     """

@@ -30,8 +30,8 @@ class Waves:
     @property
     def closed(self) -> Array:
         """Which waves have an end."""
-        closed: Array = self.end >= 0
-        return closed
+        found: Array = np.greater_equal(self.end, 0)
+        return found
 
     def flat_unit(self) -> Array:
         """One number for array and unit, as viewers count them."""

@@ -1,0 +1,27 @@
+"""`tinylab profile`: its arguments. What does the work is loaded when it is asked for."""
+
+from __future__ import annotations
+
+import argparse
+
+FAMILIES = ("rdna3", "rdna4", "cdna")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add = parser.add_argument
+    add("path", nargs="+", help="capture folder, capture.json or .sqtt file; several are compared")
+    add("-s", "--source", metavar="NAME", help="show one source, such as se1 or pmc0")
+    add("-i", "--instructions", action="store_true", help="with -s: sums, a row an instruction")
+    add("-t", "--top", type=int, metavar="N", help="the N kernels that took longest")
+    add("-n", "--limit", type=int, metavar="N", help="at most N rows of a table")
+    add("--summary-json", action="store_true", help="all results as one JSON object a capture")
+    add("--json", action="store_true", help="a JSON object a row instead of tables")
+    add("--family", choices=FAMILIES, help="packet table of a bare .sqtt file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what is asked for; the exit status is 0 when all went well."""
+    from tinylab.profiler import terminal
+
+    return terminal.run(args)

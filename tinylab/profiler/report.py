@@ -1,0 +1,276 @@
+"""Captures as rows, for a terminal and for scripts. A section is a title and its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tinylab.profiler import view
+from tinylab.profiler.capture import Capture, CountersInfo, LoadedProgram, StreamInfo
+from tinylab.profiler.counters.pmc import AXES, Counter, compare
+from tinylab.profiler.sqtt.events import is_instruction
+from tinylab.profiler.sqtt.execution import UNITS
+from tinylab.profiler.sqtt.lanes import event_name
+from tinylab.profiler.sqtt.trace import Trace
+from tinylab.profiler.sqtt.waves import Waves
+
+Row = dict[str, Any]
+LISTING = ("clk", "unit", "op", "dur", "delay", "info")
+
+
+@dataclass
+class Section:
+    """A table: its title, rows that may be made while they are read, sentences under it."""
+
+    title: str
+    rows: Iterable[Row]
+    columns: Sequence[str] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+# *** what there is
+
+
+def sources(capture: Capture) -> list[Section]:
+    """Runs, then each counter read-out and trace stream with the name that selects it."""
+    return [
+        Section(f"{capture.name}: {capture.target}", _runs(capture)),
+        Section("sources", [*map(_counters_row, capture.counters), *_stream_rows(capture)]),
+    ]
+
+
+def _runs(capture: Capture) -> list[Row]:
+    rows = []
+    for r in capture.ranges:
+        if r.kind != "kernel" or r.exec_tag is None or r.program is None:
+            continue
+        run = capture.run_number(r.program, r.exec_tag)
+        rows.append({"kernel": r.name, "run": run, "exec": r.exec_tag, "ns": r.duration_ns})
+    return rows
+
+
+def _counters_row(c: CountersInfo) -> Row:
+    return {
+        "source": source_name(c),
+        "kind": "PMC",
+        "exec": c.exec_tag,
+        "waves": "",
+        "instructions": "",
+        "note": f"{len(c.schedule)} counters",
+    }
+
+
+def _stream_rows(capture: Capture) -> Iterator[Row]:
+    for s in capture.streams:
+        trace = capture.trace(s).index()
+        yield {
+            "source": source_name(s),
+            "kind": "SQTT",
+            "exec": s.exec_tag,
+            "waves": len(trace.waves()),
+            "instructions": view.instruction_count(trace),
+            "note": "; ".join(view.notes(trace)),
+        }
+
+
+def source_name(source: StreamInfo | CountersInfo) -> str:
+    """What selects a source on the command line: its file without the ending."""
+    return source.file.rsplit(".", 1)[0]
+
+
+def top_kernels(capture: Capture, count: int) -> Section:
+    """Kernels by total time, longest first."""
+    times: dict[str, list[int]] = {}
+    for r in capture.ranges:
+        if r.kind == "kernel":
+            times.setdefault(r.name, []).append(r.duration_ns)
+    total = sum(map(sum, times.values())) or 1
+    rows: list[Row] = [
+        {
+            "kernel": name,
+            "runs": len(ns),
+            "total ns": sum(ns),
+            "mean ns": sum(ns) // len(ns),
+            "share": f"{100 * sum(ns) / total:.1f}%",
+        }
+        for name, ns in times.items()
+    ]
+    rows.sort(key=lambda r: -r["total ns"])
+    return Section(f"top {count} kernels", rows[:count])
+
+
+# *** counters
+
+
+def counter_sections(capture: Capture, counters: CountersInfo) -> list[Section]:
+    """Totals, metrics with formulas, and sums along each axis that has more than one value."""
+    readout = capture.readout(counters)
+    totals = [
+        {"counter": c.name, "block": c.block, "sum": c.sum, "max": c.max, "count": c.count}
+        | {"nonzero": c.nonzero, "max at": _place(c)}
+        for c in readout.counters
+    ]
+    metrics = [
+        {"metric": m.label, "value": m.text or "undefined", "formula": m.formula, "note": m.note}
+        for m in readout.metrics()
+    ]
+    sections = [Section(source_name(counters), totals), Section("metrics", metrics)]
+    for axis in AXES:
+        rows = [_along(c, axis) for c in readout.counters if c.values.shape[AXES.index(axis)] > 1]
+        if rows:
+            sections.append(Section(f"sums by {axis}", rows))
+    return sections
+
+
+def _place(c: Counter) -> str:
+    where = c.max_at
+    shape = dict(zip(AXES, c.values.shape, strict=True))
+    return " ".join(f"{a}{n}" for a, n in where.items() if shape[a] > 1) if where else ""
+
+
+def _along(c: Counter, axis: str) -> Row:
+    return {"counter": c.name} | {f"{axis}{i}": int(v) for i, v in enumerate(c.along(axis))}
+
+
+def comparison(captures: Sequence[Capture]) -> Section:
+    """Counters and metrics of all runs of all captures, side by side."""
+    found = [(c, p) for c in captures for p in c.counters]
+    names = [f"{c.name} #{c.run_number(p.program, p.exec_tag)}" for c, p in found]
+    rows = []
+    for line in compare([c.readout(p) for c, p in found]):
+        values = {n: _shown(v) for n, v in zip(names, line.values, strict=True)}
+        change = "" if line.change is None else f"{line.change:.2f}x"
+        rows.append({"counter": line.name, **values, "last/first": change})
+    return Section("counters compared", rows)
+
+
+def _shown(value: float | None) -> str | int:
+    if value is None:
+        return ""
+    return value if isinstance(value, int) else f"{value:.1f}%"
+
+
+# *** traces
+
+
+def trace_sections(trace: Trace, title: str, loaded: LoadedProgram | None) -> list[Section]:
+    """A stream's listing: issues, executions and waves by clock."""
+    notes = view.notes(trace)
+    if loaded is not None and trace.mapped and loaded.disassembly.note:
+        notes.append(loaded.disassembly.note)
+    return [Section(title, listing(trace, loaded), LISTING, notes)]
+
+
+def listing(trace: Trace, loaded: LoadedProgram | None = None) -> Iterator[Row]:
+    """Rows clk, unit, op, dur, delay, info; chunk by chunk, so that any length can be listed.
+
+    An issue lasts until its wave's next event and is delayed by its stall; an execution lasts as
+    long as its unit is kept and is delayed since its issue; a wave lasts from start to end.
+    """
+    bounds = [s.cursor.position for s in trace.states] + [2 * len(trace.stream.data)]
+    waves = _wave_rows(trace)
+    pending = next(waves, None)
+    for number in range(len(trace.states)):
+        rows = _chunk_rows(trace, loaded, number, bounds[number], bounds[number + 1])
+        for row in sorted(rows, key=lambda r: int(r["clk"])):
+            while pending is not None and pending["clk"] <= row["clk"]:
+                yield pending
+                pending = next(waves, None)
+            yield row
+    while pending is not None:
+        yield pending
+        pending = next(waves, None)
+
+
+def _chunk_rows(
+    trace: Trace, loaded: LoadedProgram | None, number: int, start: int, end: int
+) -> Iterator[Row]:
+    found = view.detail_of_chunk(trace, number)
+    events = found.events
+    own = (events.packet >= start) & (events.packet < end) & is_instruction(events)
+    for row in np.flatnonzero(own).tolist():
+        pc, latency = int(found.pcs[row]), int(found.latency[row])
+        yield {
+            "clk": int(events.time[row]),
+            "unit": _wave_name(trace, int(events.slot[row])),
+            "op": event_name(events, row, pc, trace.program),
+            "dur": latency if latency >= 0 else None,
+            "delay": int(found.stall[row]),
+            "info": _line(trace, loaded, pc),
+        }
+    inside = (found.exec_packet >= start) & (found.exec_packet < end)
+    for row in np.flatnonzero(inside).tolist():
+        first, issue = int(found.exec_start[row]), int(found.exec_issue[row])
+        by = ""
+        if issue >= 0:
+            slot, at = int(events.slot[issue]), int(events.time[issue])
+            by = f"{_wave_name(trace, slot)} {events.op_name(issue)} issued at {at}"
+        yield {
+            "clk": first,
+            "unit": UNITS[int(found.exec_unit[row])],
+            "op": "EXEC",
+            "dur": int(found.exec_end[row]) - first,
+            "delay": first - int(events.time[issue]) if issue >= 0 else None,
+            "info": by,
+        }
+
+
+def _wave_name(trace: Trace, slot: int) -> str:
+    return f"WAVE:{slot}" if trace.table.rdna else f"WAVE:{slot >> 4}.{slot & 15}"
+
+
+def _line(trace: Trace, loaded: LoadedProgram | None, pc: int) -> str:
+    number = trace.program.at(pc) if trace.program and pc >= 0 else None
+    if number is None:
+        return ""
+    text = loaded.line(number) if loaded else ""
+    return f"0x{pc:x} {text}".rstrip()
+
+
+def _simd(waves: Waves, row: int) -> str:
+    return f"simd{waves.simd[row]}:{waves.slot[row]}"
+
+
+def _wave_rows(trace: Trace) -> Iterator[Row]:
+    waves = trace.waves()
+    array, unit = trace.table.place[:2]
+    for i in range(len(waves)):
+        end = int(waves.end[i])
+        yield {
+            "clk": int(waves.start[i]),
+            "unit": f"{array}{waves.array[i]} {unit}{waves.unit[i]} {_simd(waves, i)}",
+            "op": "WAVE",
+            "dur": end - int(waves.start[i]) if end >= 0 else None,
+            "delay": None,
+            "info": f"{waves.threads[i]} threads" + ("" if end >= 0 else ", still running"),
+        }
+
+
+def instruction_section(trace: Trace, loaded: LoadedProgram | None) -> Section:
+    """The program with hits, latencies and stalls of each instruction; classes if there is none."""
+    if trace.mapped:
+        rows = [
+            {
+                "pc": f"0x{r['pc']:x}",
+                "text": r["text"],
+                **_figures(r),
+                "share": f"{100 * r['share']:.1f}%",
+            }
+            for r in view.instruction_table(trace, loaded)
+        ]
+        return Section("instructions", rows)
+    rows = [{"class": r["class"], **_figures(r)} for r in view.class_table(trace)]
+    return Section("instruction classes", rows)
+
+
+def _figures(r: Row) -> Row:
+    return {
+        "hits": r["hits"],
+        "total": r["total"],
+        "mean": f"{r['mean']:.1f}",
+        "longest": r["longest"],
+        "stall": r["stall"],
+    }

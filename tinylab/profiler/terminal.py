@@ -1,0 +1,151 @@
+"""What a capture holds, printed: tables for people, lines or an object of JSON for scripts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from tinylab.errors import CaptureError
+from tinylab.helpers.text import ansipad, colored
+from tinylab.profiler import report
+from tinylab.profiler.capture import Capture, map_file, read_capture
+from tinylab.profiler.report import Row, Section
+from tinylab.profiler.sqtt.trace import Trace
+from tinylab.profiler.summary import summarize, summarize_trace
+
+_SAMPLE = 2000  # rows that decide how wide columns are
+_WIDEST = 60
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints what is asked for; the exit status is 0.
+
+    Raises: CaptureError for what cannot be read.
+    """
+    try:
+        if args.summary_json:
+            for path in args.path:
+                print(json.dumps(_summary(Path(path), args.family)))
+        else:
+            for section in _sections(args):
+                show(section, as_json=args.json, limit=args.limit)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read along has seen enough; Python must not complain about that as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _summary(path: Path, family: str | None) -> dict[str, Any]:
+    if _is_blob(path):
+        return {"sqtt": [{"file": path.name, **summarize_trace(_bare(path, family))}], "pmc": []}
+    return summarize(read_capture(path))
+
+
+def _is_blob(path: Path) -> bool:
+    return path.suffix == ".sqtt"
+
+
+def _bare(path: Path, family: str | None) -> Trace:
+    return Trace(map_file(path), family=family).index()
+
+
+def _sections(args: argparse.Namespace) -> Iterator[Section]:
+    paths = [Path(p) for p in args.path]
+    for path in paths:
+        if _is_blob(path):
+            trace = _bare(path, args.family)
+            yield from _trace(trace, path.stem, None, args.instructions)
+    captures = [read_capture(p) for p in paths if not _is_blob(p)]
+    for capture in captures:
+        if args.top is not None:
+            yield report.top_kernels(capture, args.top)
+        elif args.source:
+            yield from _source(capture, args.source, args.instructions)
+        elif len(captures) == 1:
+            yield from report.sources(capture)
+    if len(captures) > 1 and args.top is None and not args.source:
+        yield report.comparison(captures)
+
+
+def _source(capture: Capture, name: str, instructions: bool) -> Iterator[Section]:
+    for counters in capture.counters:
+        if report.source_name(counters) == name:
+            yield from report.counter_sections(capture, counters)
+            return
+    for stream in capture.streams:
+        if report.source_name(stream) == name:
+            trace = capture.trace(stream).index()
+            loaded = capture.program(stream.program) if trace.program else None
+            yield from _trace(trace, name, loaded, instructions)
+            return
+    names = [*map(report.source_name, capture.counters), *map(report.source_name, capture.streams)]
+    raise CaptureError(f"the capture has no source {name!r}", help=f"it has {', '.join(names)}")
+
+
+def _trace(trace: Trace, name: str, loaded: Any, instructions: bool) -> Iterator[Section]:
+    if instructions:
+        yield report.instruction_section(trace, loaded)
+    else:
+        yield from report.trace_sections(trace, name, loaded)
+
+
+# *** printing
+
+
+def show(section: Section, as_json: bool = False, limit: int | None = None) -> None:
+    """A table with aligned columns, or a line of JSON a row."""
+    rows = iter(section.rows)
+    if limit is not None:
+        rows = islice(rows, limit)
+    if as_json:
+        for row in rows:
+            print(json.dumps({"table": section.title, **row}))
+        for note in section.notes:
+            print(json.dumps({"table": section.title, "note": note}))
+        return
+    print(_colored(section.title, "cyan"))
+    _print_table(rows, section.columns)
+    for note in section.notes:
+        print(_colored(note, "yellow"))
+    print()
+
+
+def _colored(text: str, color: str) -> str:
+    return colored(text, color) if sys.stdout.isatty() else text
+
+
+def _print_table(rows: Iterator[Row], columns: Sequence[str]) -> None:
+    sample = list(islice(rows, _SAMPLE))
+    if not sample:
+        print("nothing")
+        return
+    names = list(columns) or list(dict.fromkeys(k for row in sample for k in row))
+    widths = [min(max(len(n), *(len(_cell(r.get(n))) for r in sample)), _WIDEST) for n in names]
+    print(_line([_colored(n, "BLACK") for n in names], widths, [False] * len(names)))
+    for row in _both(sample, rows):
+        cells = [row.get(n) for n in names]
+        right = [isinstance(c, int | float) for c in cells]
+        print(_line([_cell(c) for c in cells], widths, right))
+
+
+def _both(first: Iterable[Row], then: Iterable[Row]) -> Iterator[Row]:
+    yield from first
+    yield from then
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = (
+        c.rjust(w) if r else ansipad(c, w) for c, w, r in zip(cells, widths, right, strict=True)
+    )
+    return "  ".join(padded).rstrip()

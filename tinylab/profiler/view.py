@@ -1,0 +1,490 @@
+"""What a viewer asks of a trace: plain data, columns of numbers, never more than fits a screen.
+
+Times are cycles of the stream. A window is [start, end) cut into ``columns``; what is shorter than
+a column is merged with its neighbours of the same lane and said to be several (``count``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tinylab.profiler.capture import LoadedProgram
+from tinylab.profiler.sqtt.categories import CATEGORIES, categories, category_of
+from tinylab.profiler.sqtt.events import FOREIGN, Events, concatenate, is_instruction
+from tinylab.profiler.sqtt.execution import UNITS, cycles_by_op
+from tinylab.profiler.sqtt.native import Array
+from tinylab.profiler.sqtt.stats import class_name, class_of, gaps
+from tinylab.profiler.sqtt.trace import DETAIL_CHUNKS, Trace
+from tinylab.profiler.sqtt.waves import Waves, occupancy
+
+Arrays = dict[str, Array]
+UNIT_LANE = 256  # lanes below are wave slots, lanes from here on UNITS
+
+
+@dataclass
+class Detail:
+    """All instructions and executions of some chunks. Executions name rows of ``events``."""
+
+    events: Events
+    pcs: Array
+    latency: Array
+    stall: Array
+    exec_start: Array
+    exec_end: Array
+    exec_unit: Array
+    exec_issue: Array
+    exec_packet: Array
+    ready_time: Array
+    ready_mask: Array
+
+
+def overview(trace: Trace) -> dict[str, Any]:
+    """What there is to see, in numbers and, where there is nothing, in words."""
+    waves = trace.waves()
+    start, end = trace.span
+    return {
+        "family": trace.table.family,
+        "done": trace.done,
+        "progress": trace.progress,
+        "bytes": len(trace.stream.data),
+        "packets": int(trace.counts.sum()),
+        "end": trace.end_time,
+        "span": [start, end],
+        "waves": len(waves),
+        "instructions": instruction_count(trace),
+        "mapped": trace.mapped,
+        "problems": trace.problems,
+        "faults": [asdict(f) for f in trace.faults],
+        "notes": notes(trace),
+        "categories": list(CATEGORIES),
+        "units": list(UNITS),
+    }
+
+
+def instruction_count(trace: Trace) -> int:
+    """Instruction events of the traced waves and of other SIMDs."""
+    ends = trace.tally.by_class.hits[256 + trace.table.kind[trace.table.end]]
+    return int(trace.tally.by_class.hits.sum() - ends)
+
+
+def notes(trace: Trace) -> list[str]:
+    """Sentences for what is absent, and for what went wrong."""
+    out = [str(f) for f in trace.faults]
+    if trace.done and not len(trace.waves()):
+        out.append("no wave ran on this shader engine")
+    elif trace.done and not instruction_count(trace):
+        out.append("waves, but no instructions: they were traced on another engine or unit")
+    elif instruction_count(trace) and trace.program is None:
+        out.append("no code object: instructions have no addresses")
+    lost = trace.facts.lost
+    if lost:
+        out.append(f"the hardware says that packets were lost: {lost}")
+    return out
+
+
+# *** waves
+
+
+def wave_lanes(trace: Trace) -> list[dict[str, int]]:
+    """The lanes that waves ran in, sorted by place; ``lane`` is the number that windows use."""
+    waves = trace.waves()
+    found = np.unique(_lane(waves))
+    names = ("array", "unit", "simd", "slot")
+    places = zip(found >> 16, found >> 12 & 15, found >> 8 & 15, found & 255, strict=True)
+    rows = zip(found, places, strict=True)
+    return [{"lane": int(n), **dict(zip(names, map(int, p), strict=True))} for n, p in rows]
+
+
+def _lane(waves: Waves) -> Array:
+    lane: Array = waves.array << 16 | waves.unit << 12 | waves.simd << 8 | waves.slot
+    return lane
+
+
+def wave_window(trace: Trace, start: int, end: int, columns: int = 2000) -> Arrays:
+    """Waves that touch a window: lane, start, end, threads, count of merged ones."""
+    waves = trace.waves()
+    ends = np.where(waves.closed, waves.end, trace.end_time)
+    rows = np.flatnonzero((waves.start < end) & (ends >= start))
+    rows = rows[np.lexsort((waves.start[rows], _lane(waves)[rows]))]
+    lane, first, last = _lane(waves)[rows], waves.start[rows], ends[rows]
+    merged = merge(lane, first, last, start, end, columns)
+    return {
+        "lane": lane[merged.first].astype(np.uint32),
+        "start": first[merged.first],
+        "end": np.maximum.reduceat(last, merged.bounds) if len(rows) else last,
+        "threads": waves.threads[rows][merged.first].astype(np.uint16),
+        "count": merged.count,
+    }
+
+
+@dataclass
+class Merged:
+    """Groups of rows: the first row of each, where each begins in row order, how many rows."""
+
+    first: Array
+    bounds: Array
+    count: Array
+
+
+def merge(
+    lane: Array, start: Array, end: Array, window_start: int, window_end: int, columns: int
+) -> Merged:
+    """Groups rows of one lane that lie in one column; rows are sorted by lane, then start.
+
+    Bars longer than a column stay single.
+    """
+    n = len(lane)
+    width = max(window_end - window_start, 1)
+    column = (np.clip(start, window_start, window_end) - window_start) * columns // width
+    short = (end - start) * columns < width
+    joined = np.zeros(n, bool)
+    if n > 1:
+        joined[1:] = (lane[1:] == lane[:-1]) & (column[1:] == column[:-1]) & short[1:] & short[:-1]
+    bounds = np.flatnonzero(~joined)
+    count = np.diff(bounds, append=n).astype(np.uint32)
+    return Merged(bounds, bounds, count)
+
+
+def occupancy_window(trace: Trace, start: int, end: int, columns: int = 500) -> Arrays:
+    """Living waves: mean and most in each column."""
+    times, counts = occupancy(trace.waves(), trace.end_time)
+    edges = np.linspace(start, end, columns + 1)
+    if not len(times):
+        return {"mean": np.zeros(columns), "most": np.zeros(columns, np.int64)}
+    area = np.concatenate([[0], np.cumsum(counts[:-1] * np.diff(times))])
+    at = np.clip(np.searchsorted(times, edges, "right") - 1, 0, len(times) - 1)
+    inside = np.clip(edges, times[0], times[-1])
+    total = area[at] + counts[at] * np.maximum(inside - times[at], 0)
+    mean = np.diff(total) / max((end - start) / columns, 1e-9)
+    most = np.array([counts[a : b + 1].max() for a, b in pairwise(at)])
+    return {"mean": mean, "most": most}
+
+
+# *** instructions
+
+
+def detail(trace: Trace, start: int, end: int) -> Detail:
+    """Everything around a window; latencies are complete inside it."""
+    chunks = trace.chunks_of(start, end)
+    return _detail(trace, range(max(chunks.start - 1, 0), min(chunks.stop + 1, len(trace.states))))
+
+
+def detail_of_chunk(trace: Trace, number: int) -> Detail:
+    """One chunk and its neighbours."""
+    return _detail(trace, range(max(number - 1, 0), min(number + 2, len(trace.states))))
+
+
+def _detail(trace: Trace, numbers: range) -> Detail:
+    parts = [trace.part(n) for n in numbers]
+    pieces = [p.events.take(slice(0 if i == 0 else p.first, None)) for i, p in enumerate(parts)]
+    pcs = [p.pcs[0 if i == 0 else p.first :] for i, p in enumerate(parts)]
+    events = concatenate(trace.table, pieces)
+    if parts:
+        # Issued before what is shown, and here only because executions name them.
+        events.action[: parts[0].first] = FOREIGN
+    found = gaps(events)
+    none = np.empty(0, np.int64)
+    stamps, unit, issue = none, none, none
+    if parts:
+        stamps = np.concatenate([p.executions.time for p in parts])
+        unit = np.concatenate([p.executions.unit for p in parts]).astype(np.int64)
+        issue = np.concatenate([_issue_rows(events, p.events, p.executions.issue) for p in parts])
+    first, last = _busy(trace, events, stamps, unit, issue)
+    return Detail(
+        events,
+        np.concatenate([none, *pcs]),
+        found.latency,
+        found.stall,
+        first,
+        last,
+        unit,
+        issue,
+        np.concatenate([none, *(p.executions.packet for p in parts)]),
+        np.concatenate([none, *(p.ready_time for p in parts)]),
+        np.concatenate([none, *(p.ready_mask for p in parts)]),
+    )
+
+
+def _issue_rows(every: Events, own: Events, issue: Array) -> Array:
+    """Rows of a part as rows of all: a packet that executes is one event, so its place tells."""
+    if not len(every):
+        return issue
+    packets = own.packet[np.maximum(issue, 0)] if len(own) else np.zeros(len(issue), np.int64)
+    rows = np.minimum(np.searchsorted(every.packet, packets), len(every) - 1)
+    return np.where((issue >= 0) & (every.packet[rows] == packets), rows, -1)
+
+
+def _busy(
+    trace: Trace, events: Events, stamps: Array, unit: Array, issue: Array
+) -> tuple[Array, Array]:
+    """First cycle and end of each execution: some units stamp the first cycle, some the last."""
+    op = events.op[np.maximum(issue, 0)] if len(events) else np.zeros(len(issue), np.int64)
+    cycles = np.where(issue >= 0, cycles_by_op(trace.table)[np.where(issue >= 0, op, -1)], 1)
+    late = np.isin(unit, [UNITS.index("VALU"), UNITS.index("VALU_ALT")])
+    late &= ~np.isin(op, [c for c, n in trace.table.ops.items() if n.startswith("VALUT")])
+    first = np.where(late, stamps - cycles, stamps)
+    return first, first + cycles
+
+
+def instruction_window(trace: Trace, start: int, end: int, columns: int = 2000) -> dict[str, Any]:
+    """Instructions and executions of a window, or how many there were where it is too wide.
+
+    "level" says which: "detail" has columns lane, start, end, category, op, number, stall, count;
+    "density" has a row a chunk with its time and a count for each category.
+    """
+    if len(trace.chunks_of(start, end)) > DETAIL_CHUNKS:
+        return {"level": "density", **density(trace, start, end)}
+    found = detail(trace, start, end)
+    lane, first, last, row = _bars(found)
+    inside = np.flatnonzero((first < end) & (last > start))
+    order = inside[np.lexsort((first[inside], lane[inside]))]
+    lane, first, last, row = lane[order], first[order], last[order], row[order]
+    groups = merge(lane, first, last, start, end, columns)
+    picked = row[groups.first]
+    known = picked >= 0
+    rows = np.maximum(picked, 0)
+    some = len(found.events) > 0
+    kind = class_of(found.events)[rows] if some else rows
+    numbers = trace.program.numbers(found.pcs) if trace.program else found.pcs
+    return {
+        "level": "detail",
+        "lane": lane[groups.first].astype(np.uint16),
+        "start": first[groups.first],
+        "end": np.maximum.reduceat(last, groups.bounds) if len(last) else last,
+        "category": np.where(known, categories(trace.table)[kind], len(CATEGORIES) - 1).astype(
+            np.uint8
+        ),
+        "op": np.where(known, kind, -1).astype(np.int16),
+        "number": np.where(known, numbers[rows] if some else -1, -1).astype(np.int32),
+        "stall": np.where(known, found.stall[rows] if some else 0, 0),
+        "count": groups.count,
+    }
+
+
+def _bars(found: Detail) -> tuple[Array, Array, Array, Array]:
+    """Lane, start, end and event row of all bars: a wave's event lasts until its next."""
+    real = np.flatnonzero(is_instruction(found.events))
+    events = found.events
+    last = events.time[real] + np.maximum(found.latency[real], 1)
+    execs = np.arange(len(found.exec_start))
+    lane = np.concatenate(
+        [events.slot[real].astype(np.int64), UNIT_LANE + found.exec_unit[execs].astype(np.int64)]
+    )
+    return (
+        lane,
+        np.concatenate([events.time[real], found.exec_start]),
+        np.concatenate([last, found.exec_end]),
+        np.concatenate([real, found.exec_issue]),
+    )
+
+
+def density(trace: Trace, start: int, end: int) -> Arrays:
+    """Events of each category, a row a chunk: what a wide window shows."""
+    chunks = trace.chunks_of(start, end)
+    clocks = [s.cursor.clock for s in trace.states] + [trace.end_time]
+    activity = trace.activity[chunks.start : chunks.stop]
+    rows = np.stack(activity) if activity else np.zeros((0, len(categories(trace.table))))
+    groups = categories(trace.table)
+    columns = [rows[:, groups == c].sum(axis=1) for c in range(len(CATEGORIES))]
+    return {
+        "start": np.array(clocks[chunks.start : chunks.stop], np.int64),
+        "end": np.array(clocks[chunks.start + 1 : chunks.stop + 1], np.int64),
+        "counts": np.stack(columns, axis=1).astype(np.int64),
+    }
+
+
+def barrier_waits(trace: Trace, start: int, end: int) -> Arrays:
+    """Waits at barriers in a window: slot, start, end. A ready slot ends its wait early."""
+    found = detail(trace, start, end)
+    events = found.events
+    codes = [c for c, n in trace.table.ops.items() if n in ("BARRIER", "BARRIER_SIGNAL")]
+    rows = np.flatnonzero(np.isin(events.op, codes) & (found.latency >= 0))
+    rows = rows[(events.time[rows] < end) & (events.time[rows] + found.latency[rows] > start)]
+    ends = events.time[rows] + found.latency[rows]
+    for i, row in enumerate(rows):
+        slot, time = int(events.slot[row]), int(events.time[row])
+        lo, hi = np.searchsorted(found.ready_time, [time, int(ends[i])], "left")
+        ready = found.ready_time[lo:hi][(found.ready_mask[lo:hi] >> slot & 1) == 1]
+        later = ready[ready > time]
+        ends[i] = later[0] if len(later) else ends[i]
+    return {"slot": events.slot[rows], "start": events.time[rows], "end": ends}
+
+
+# *** tables
+
+
+def instruction_table(trace: Trace, loaded: LoadedProgram | None = None) -> list[dict[str, Any]]:
+    """A row an instruction of the program: address, text, hits, latencies, stall, share of time."""
+    program = trace.program
+    if program is None:
+        return []
+    total = int(trace.tally.by_instruction.latency.sum()) or 1
+    rows = []
+    for number, instruction in enumerate(program.instructions):
+        figures = trace.tally.by_instruction.row(number)
+        text = loaded.line(number) if loaded else instruction.hex
+        head = {"number": number, "pc": instruction.pc, "size": instruction.size, "text": text}
+        target = {"target": instruction.target} if instruction.target >= 0 else {}
+        rows.append({**head, **target, **figures, "share": figures["total"] / total})
+    return rows
+
+
+def class_table(trace: Trace) -> list[dict[str, Any]]:
+    """A row a class of instructions that occurs, most total latency first."""
+    sums = trace.tally.by_class
+    rows = []
+    for number in np.flatnonzero(sums.hits):
+        name = class_name(trace.table, int(number))
+        row = {"class": name, "category": category_of(name), **sums.row(int(number))}
+        rows.append(row)
+    return sorted(rows, key=lambda r: (-int(r["total"]), str(r["class"])))
+
+
+def selection(trace: Trace, start: int, end: int) -> dict[str, Any]:
+    """Statistics of a stretch of time: waves, occupancy, classes, instructions by number."""
+    waves = trace.waves()
+    ends = np.where(waves.closed, waves.end, trace.end_time)
+    touching = (waves.start < end) & (ends > start)
+    lived = np.minimum(ends, end)[touching] - np.maximum(waves.start, start)[touching]
+    out: dict[str, Any] = {
+        "cycles": end - start,
+        "waves": int(touching.sum()),
+        "waves_started": int(((waves.start >= start) & (waves.start < end)).sum()),
+        "mean_occupancy": int(lived.sum()) / max(end - start, 1),
+    }
+    if len(trace.chunks_of(start, end)) > DETAIL_CHUNKS:
+        return {**out, "classes": [], "note": "too wide for sums over instructions"}
+    found = detail(trace, start, end)
+    events = found.events
+    own = is_instruction(events) & (events.action != FOREIGN)
+    rows = np.flatnonzero(own & (events.time >= start) & (events.time < end))
+    return {**out, "classes": _sums_by_class(trace, found, rows)}
+
+
+def _sums_by_class(trace: Trace, found: Detail, rows: Array) -> list[dict[str, Any]]:
+    kind = class_of(found.events)[rows]
+    latency = np.maximum(found.latency[rows], 0)
+    out = []
+    for number in np.unique(kind):
+        mine = kind == number
+        name = class_name(trace.table, int(number))
+        figures = {
+            "hits": int(mine.sum()),
+            "total": int(latency[mine].sum()),
+            "longest": int(latency[mine].max()),
+            "stall": int(found.stall[rows][mine].sum()),
+        }
+        out.append({"class": name, "category": category_of(name), **figures})
+    return sorted(out, key=lambda r: (-int(r["total"]), str(r["class"])))
+
+
+# *** search, comparison, transport
+
+
+def search(
+    trace: Trace, words: str, loaded: LoadedProgram | None = None, limit: int = 1000
+) -> Iterator[dict[str, Any]]:
+    """Events whose class, or whose instruction's text, holds ``words``; at most ``limit``."""
+    wanted = words.lower()
+    table = trace.table
+    classes = [n for n in range(512) if _named(trace, n) and wanted in class_name(table, n).lower()]
+    lines = _lines_with(trace, wanted, loaded)
+    found = 0
+    for number in range(len(trace.states)):
+        if not trace.activity[number][classes].any() and not len(lines):
+            continue
+        part = trace.part(number)
+        events, pcs = part.events, part.pcs
+        numbers = trace.program.numbers(pcs) if trace.program else pcs
+        hit = np.isin(class_of(events), classes) | np.isin(numbers, lines)
+        hit[: part.first] = False
+        for row in np.flatnonzero(hit & is_instruction(events)):
+            if found == limit:
+                return
+            found += 1
+            yield {
+                "time": int(events.time[row]),
+                "slot": int(events.slot[row]),
+                "op": events.op_name(int(row)),
+                "pc": int(pcs[row]) if pcs[row] >= 0 else None,
+            }
+
+
+def _named(trace: Trace, number: int) -> bool:
+    return number in trace.table.ops if number < 256 else number - 256 < len(trace.table.kinds)
+
+
+def _lines_with(trace: Trace, wanted: str, loaded: LoadedProgram | None) -> list[int]:
+    if trace.program is None or loaded is None:
+        return []
+    count = len(trace.program.instructions)
+    return [n for n in range(count) if wanted in loaded.line(n).lower()]
+
+
+def compare(
+    first: Trace, second: Trace, loaded: LoadedProgram | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """Two traces side by side: instructions if they ran one program, classes in any case.
+
+    Each row has the figures of both and ``change``, second over first of the total latency.
+    """
+    a, b = class_table(first), class_table(second)
+    out = {"classes": _beside(a, b, "class"), "instructions": []}
+    if _same_program(first, second):
+        out["instructions"] = _beside(
+            instruction_table(first, loaded), instruction_table(second, loaded), "number"
+        )
+    return out
+
+
+def _same_program(first: Trace, second: Trace) -> bool:
+    a, b = first.program, second.program
+    if a is None or b is None or len(a.instructions) != len(b.instructions):
+        return False
+    pairs = zip(a.instructions, b.instructions, strict=True)
+    return all(x.raw == y.raw for x, y in pairs)
+
+
+def _beside(
+    first: list[dict[str, Any]], second: list[dict[str, Any]], key: str
+) -> list[dict[str, Any]]:
+    a, b = {r[key]: r for r in first}, {r[key]: r for r in second}
+    figures = ("hits", "total", "mean", "longest", "stall")
+    rows = []
+    for name in dict.fromkeys((*a, *b)):
+        x, y = a.get(name), b.get(name)
+        some = x or y or {}
+        row = {k: v for k, v in some.items() if k not in (*figures, "share")}
+        row["first"] = {k: x[k] for k in figures} if x else None
+        row["second"] = {k: y[k] for k in figures} if y else None
+        row["change"] = y["total"] / x["total"] if x and y and x["total"] else None
+        rows.append(row)
+    return rows
+
+
+def pack(arrays: Mapping[str, Any]) -> tuple[list[dict[str, Any]], bytes]:
+    """Columns as one buffer for a front end: (name, type, shape, offset) of each, and the bytes.
+
+    Little endian, each column at a multiple of eight; values that are no arrays are left out.
+    """
+    specs, blob = [], bytearray()
+    for name, column in arrays.items():
+        if not isinstance(column, np.ndarray):
+            continue
+        little = np.ascontiguousarray(column, column.dtype.newbyteorder("<"))
+        specs.append(
+            {
+                "name": name,
+                "type": column.dtype.name,
+                "shape": list(column.shape),
+                "offset": len(blob),
+            }
+        )
+        blob += little.tobytes()
+        blob += bytes(-len(blob) % 8)
+    return specs, bytes(blob)
