@@ -22,7 +22,7 @@ _SOURCE_KERNELS = 40
 _SOURCE_LINES = 200
 _SOURCE_LETTERS = 150_000  # in all: the notebook's file holds them
 _CELL = "padding:2px 10px;text-align:left;vertical-align:top"
-_NUMBER = "padding:2px 10px;text-align:right;vertical-align:top"
+_NUMBER = "padding:2px 10px;text-align:right;vertical-align:top;white-space:nowrap"
 _PRE = "font-family:ui-monospace,monospace;font-size:12px;white-space:pre;overflow:auto;margin:4px"
 _HEADINGS = ("kernel", "time", "GFLOP/s", "GB/s", "runs", "opts", "from", "reason")
 
@@ -86,8 +86,7 @@ def save(record: Record, path: str | Path) -> None:
     """Write a record to a .tlab file, with all that can be told of its kernels."""
     desk = desk_of(record)
     pages = {
-        k.id: store.Page(desk.kernels.row(k), desk.kernels.detail(k.id, []))
-        for k in record.kernels
+        k.id: store.Page(desk.kernels.row(k), desk.kernels.detail(k.id, [])) for k in record.kernels
     }
     store.save(record, path, pages)
 
