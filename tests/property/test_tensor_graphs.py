@@ -15,6 +15,7 @@ from tinylab import Tensor, dtypes
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 SIZES = st.integers(1, 5)
 MOST = 400  # elements of one value
+SCALE = settings().max_examples // 100  # HYPOTHESIS_PROFILE=long looks longer
 
 
 @st.composite
@@ -127,20 +128,20 @@ def check(x: Tensor) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60 * SCALE)
 @given(x=programs("CPU"))
 def test_on_the_cpu(x: Tensor) -> None:
     check(x)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30 * SCALE)
 @given(x=programs("PYTHON"))
 def test_on_the_interpreter(x: Tensor) -> None:
     check(x)
 
 
 @pytest.mark.parametrize("device", ["CPU", "PYTHON"])
-@settings(max_examples=20)
+@settings(max_examples=20 * SCALE)
 @given(data=st.data())
 def test_several_results_of_one_program(device: str, data: st.DataObject) -> None:
     """Realized together, values that share their inputs are what they are apart."""

@@ -8,6 +8,7 @@ us when not.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -23,6 +24,7 @@ from tinylab.runtime.cpu_threads import KERNEL, NativePool, pool
 from tinylab.target import host_machine
 
 ALIGNMENT = 64  # a vector register; rendered text promises it for every buffer
+_MAPPED = 128 << 10  # from here on memory is pages of its own, given back when it is freed
 _HUGE = 2 << 20  # large buffers start on a huge page: fewer faults, fewer address look-ups
 
 
@@ -76,53 +78,27 @@ class CPUAllocator(LRUAllocator[CPUMemory]):
         return super().map(buf)
 
 
-class _Heap:
-    """A block of the C library's heap, given back when nobody needs it."""
-
-    __slots__ = ("address",)
-
-    def __init__(self, address: int) -> None:
-        self.address = address
-
-    def __del__(self, free: Any = None) -> None:
-        _libc_free(self.address)
-
-
 def _aligned(size: int) -> tuple[int, Any]:
-    """(address, what keeps it) of fresh memory, a whole number of vectors long."""
+    """(address, what keeps it) of fresh memory, a whole number of vectors long.
+
+    What keeps it has no `__del__`: a buffer that is found in a cycle of garbage gives its memory to
+    the cache while finalizers run, in any order, and memory that is kept must not be gone by then.
+    """
     size = -(-size // ALIGNMENT) * ALIGNMENT
-    if _posix_memalign is None:
-        block = (ctypes.c_uint8 * (size + ALIGNMENT))()
+    if size < _MAPPED or sys.platform == "win32":
+        block: Any = (ctypes.c_uint8 * (size + ALIGNMENT))()
         return -(-ctypes.addressof(block) // ALIGNMENT) * ALIGNMENT, block
-    alignment = (
-        _HUGE if size >= 2 * _HUGE else mmap.PAGESIZE if size >= mmap.PAGESIZE else ALIGNMENT
-    )
-    found = ctypes.c_void_p()
-    if _posix_memalign(ctypes.byref(found), alignment, size) != 0 or found.value is None:
-        raise MemoryError
-    if alignment == _HUGE and _madvise is not None:
-        _madvise(found.value, size, 14)  # MADV_HUGEPAGE; refused is as good
-    return found.value, _Heap(found.value)
-
-
-def _c_function(name: str, *types: Any, result: Any = ctypes.c_int) -> Any:
+    spare = _HUGE if size >= 2 * _HUGE else 0
     try:
-        function = getattr(ctypes.CDLL(None), name)
-    except (OSError, TypeError, AttributeError):
-        return None
-    function.argtypes, function.restype = types, result
-    return function
-
-
-_posix_memalign = _c_function(
-    "posix_memalign", *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
-)
-_libc_free = _c_function("free", ctypes.c_void_p, result=None)
-_madvise = (
-    _c_function("madvise", ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    if sys.platform == "linux"
-    else None
-)
+        pages = mmap.mmap(-1, size + spare, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as refused:
+        raise MemoryError from refused
+    if spare and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # refused is as good
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    block = (ctypes.c_uint8 * (size + spare)).from_buffer(pages)
+    start = ctypes.addressof(block)
+    return (-(-start // _HUGE) * _HUGE if spare else start), block
 
 
 def _memory_bytes() -> int:
