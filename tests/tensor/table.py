@@ -1,8 +1,8 @@
 """One row for each way to call a method: what it computes, in numpy, and on which inputs.
 
 `check_value` compares values, `check_gradient` the gradient with central differences of the numpy
-function in float64, so neither needs another framework; `tests/tensor/test_torch.py` runs the rows
-that name a PyTorch function against it as well, where it is installed.
+function in float64, so neither needs another framework; `test_torch.py` holds many against PyTorch
+as well, where it is installed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Row:
     """A call. name: the method, then what is special after a space.
 
     shapes: of the float inputs, or arrays themselves. low, high: the range they are drawn from.
-    grad: whether it has a gradient. torch: the same on torch tensors, None where there is no such.
+    grad: whether it has a gradient.
     """
 
     name: str
@@ -34,7 +34,6 @@ class Row:
     low: float = -2.0
     high: float = 2.0
     grad: bool = True
-    torch: Callable[..., Any] | None = None
     rtol: float = 1e-5
     atol: float = 1e-6
 

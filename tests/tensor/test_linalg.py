@@ -1,4 +1,3 @@
-
 """Decompositions, unpooling, rearranging: what a formula in one row does not say."""
 
 from __future__ import annotations

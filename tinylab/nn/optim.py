@@ -277,16 +277,16 @@ class LAMB(Optimizer):
     ) -> None:
         super().__init__(params, lr, device, fused)
         self.b1, self.b2, self.eps, self.wd, self.adam = b1, b2, eps, weight_decay, adam
-        # Powers of b1 and b2, so that each step has the same graph.
+        # 1 - b ** steps, kept as such: taken from a power near 1 it would lose its digits.
         dtype = _rate_dtype(self.params)
-        self.b1_t = Tensor.ones(1, dtype=dtype, device=self.device)
-        self.b2_t = Tensor.ones(1, dtype=dtype, device=self.device)
+        self.correction1 = Tensor.zeros(1, dtype=dtype, device=self.device)
+        self.correction2 = Tensor.zeros(1, dtype=dtype, device=self.device)
         self.m, self.v = self._state(), self._state()
-        self.buffers = [self.b1_t, self.b2_t, *self.m, *self.v]
+        self.buffers = [self.correction1, self.correction2, *self.m, *self.v]
 
     def _step(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        self.b1_t.assign(self.b1_t * self.b1)
-        self.b2_t.assign(self.b2_t * self.b2)
+        self.correction1.assign(self.correction1 * self.b1 + (1 - self.b1))
+        self.correction2.assign(self.correction2 * self.b2 + (1 - self.b2))
         updates = [
             self._update(i, p, g) for i, (p, g) in enumerate(zip(params, grads, strict=True))
         ]
@@ -298,8 +298,8 @@ class LAMB(Optimizer):
         m.assign(m * self.b1 + g * (1 - self.b1))
         v.assign(v * self.b2 + g.square() * (1 - self.b2))
         place = p.device
-        mean = m / (1 - self.b1_t.to(place).cast(wide))
-        scale = (v / (1 - self.b2_t.to(place).cast(wide))).sqrt() + self.eps
+        mean = m / self.correction1.to(place).cast(wide)
+        scale = (v / self.correction2.to(place).cast(wide)).sqrt() + self.eps
         t = p.detach().cast(wide)
         up = mean / scale + t * self.wd if self.wd else mean / scale
         rate = self.lr.to(place).cast(wide)

@@ -7,14 +7,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.device import Device, canonicalize_device
-from tinylab.dtype import AddrSpace, ConstType, DType, DTypeLike, InvalidType, dtypes, to_dtype
+from tinylab.dtype import (
+    AddrSpace,
+    ConstType,
+    DType,
+    DTypeLike,
+    Invalid,
+    InvalidType,
+    dtypes,
+    to_dtype,
+)
 from tinylab.errors import DTypeError
 from tinylab.mixin import OpMixin
 from tinylab.mixin.base import Shape, Size
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import ReduceArg, StageArg, is_unit
 from tinylab.uop.build import BuildMethods
-from tinylab.uop.evaluate import convert
+from tinylab.uop.evaluate import convert, exec_alu
+from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, shape_to_shape_arg
 
@@ -104,8 +114,13 @@ class TensorCore(OpMixin):
         return cls._from_uop(place.stage(loop, arg=StageArg(None, AddrSpace.GLOBAL, True, "iota")))
 
     def alu(self, op: Ops, *src: Self) -> Self:
-        """An elementwise operation on this and other tensors of one type."""
-        return self._from_uop(self.uop.alu(op, *(s.uop for s in src)))
+        """An elementwise operation on this and other tensors of one type; constants are folded."""
+        srcs = [self.uop, *(s.uop for s in src)]
+        if all(s.op is Ops.CONST for s in srcs) and all(s.arg is not Invalid for s in srcs):
+            dtype = infer_dtype(op, tuple(srcs), None)
+            value = exec_alu(op, dtype, [s.arg for s in srcs])
+            return self._from_uop(UOp.const(value, dtype))
+        return self._from_uop(srcs[0].alu(op, *srcs[1:]))
 
     def cast(self, dtype: DTypeLike) -> Self:
         """The values in another element type.

@@ -43,6 +43,11 @@ def tensors_in(values: Iterable[Any]) -> Iterator[TensorCore]:
             yield from tensors_in(value)
 
 
+def _is_size(node: UOp) -> bool:
+    """Whether a node is part of a shape, which many values share."""
+    return node.dtype is dtypes.weakint or (node.op is Ops.STACK and not node.src)
+
+
 def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool = False) -> None:
     """Mark the nodes between results and what was there before as made by a method."""
     records = active()
@@ -53,7 +58,7 @@ def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool 
     stack, seen = list(roots), set(known)
     while stack:
         node = stack.pop()
-        if node in seen or node.op in _LEAVES or node.dtype is dtypes.weakint:
+        if node in seen or node.op in _LEAVES or _is_size(node):
             continue
         seen.add(node)
         if node.metadata is None:
