@@ -12,7 +12,7 @@ const COLUMNS: readonly (readonly [string, string, string])[] = [
   ["Opts", "The optimisations it was compiled with", "tl-col-opts"],
   ["Time", "Median of its runs in the cell, and how many there were", "tl-num tl-col-time"],
   ["GFLOP/s", "Estimated operations by measured time", "tl-num tl-col-rate"],
-  ["GB/s", "Estimated bytes by measured time", "tl-num tl-col-rate"],
+  ["GB/s", "Estimated bytes by measured time", "tl-num tl-col-few"],
   ["Lines", "Lines of the cell that it computes", "tl-col-lines"],
 ];
 
