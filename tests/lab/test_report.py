@@ -1,11 +1,16 @@
 import base64
+import json
 import re
+import shutil
+import subprocess
 import xml.dom.minidom
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
-from tinylab.lab import report
+from tests.trace.programs import recorded_attention
+from tinylab.lab import player, report
 from tinylab.lab.cells import run_cell
 from tinylab.lab.picture import MOST_KERNELS, kernel_graph, ranks
 from tinylab.lab.player import Book
@@ -116,33 +121,66 @@ def test_very_many_kernels_are_counted():
     assert "and 7 more kernels" in svg
 
 
-def test_a_book_holds_every_step(record):
-    book = Book(record)
-    data = book.data()
-    nodes = {row[0]: row[4:] for row in data["nodes"]}
-    for shown in record.passes:
-        states = data["passes"][shown.id]
-        assert len(states) == shown.count + 1
-        for k, state in enumerate(states):
-            answer = book.desk.answer("step", {"pass": shown.id, "k": k})
-            seen, stack = set(), [state[0]]
-            while stack:
-                node = stack.pop()
-                if node not in seen:
-                    seen.add(node)
-                    stack.extend(nodes[node])
-            assert seen == {n["id"] for n in answer["nodes"]}
-            if k:
-                assert data["rules"][state[1]]["name"] == answer["rule"]["name"]
+PLAY = """
+const book = new Book(data);
+const answers = [];
+for (const pass of Object.keys(data.passes).map(Number)) {
+  for (let k = 0; k <= book.count(pass); k += 1) {
+    answers.push([book.answer("step", { pass, k }), book.answer("text", { pass, k })]);
+  }
+}
+const found = {
+  answers,
+  search: book.answer("search", { query: "reduce" }),
+  lines: book.answer("lines", { lines: [2] }),
+  kernel: book.answer("kernel", { kernel: 0 }),
+};
+process.stdout.write(JSON.stringify(found));
+"""
 
 
-def test_a_book_leaves_out_what_takes_too_long(record, monkeypatch):
-    from tinylab.lab import player
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node to run the page's script")
+@pytest.mark.parametrize("program", ["sum", "attention"])
+def test_the_page_replays_every_step(record, program, tmp_path):
+    """The script of the page against the desk: every node of every step."""
+    shown = record if program == "sum" else recorded_attention()
+    book = Book(shown)
+    script = Path(player.__file__).with_name("player.js").read_text()
+    file = tmp_path / "play.js"
+    file.write_text(f"{script}\nconst data = {json.dumps(book.data())};\n{PLAY}")
+    done = subprocess.run(["node", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    played = iter(found["answers"])
+    real = {row[0] for row in book.data()["nodes"]}
+    for each in shown.passes:
+        for k in range(each.count + 1):
+            step, text = next(played)
+            answer = book.desk.answer("step", {"pass": each.id, "k": k})
+            for field in ("pass", "k", "total", "full", "count", "failed"):
+                assert step[field] == answer[field], field
+            assert (step["rule"] or {}).get("name") == (answer["rule"] or {}).get("name")
+            assert [named(n) for n in step["nodes"]] == [named(n) for n in answer["nodes"]]
+            for mine, theirs in zip(step["nodes"], answer["nodes"], strict=True):
+                if mine["id"] in real and theirs["id"] in real:
+                    assert mine == theirs
+            assert len(step["added"]) == len(answer["added"])
+            assert len(step["gone"]) == len(answer["gone"])
+            expected = book.desk.answer("text", {"pass": each.id, "k": k})
+            assert len(text["lines"]) == len(expected["lines"])
+            assert bool(text["diff"]) == bool(expected["diff"])
+    assert found["search"]["hits"]
+    assert found["lines"]["kernels"] or program == "attention"
+    assert found["kernel"]["source"]
 
-    monkeypatch.setattr(player, "_SECONDS", -1.0)
-    data = Book(record).data()
-    shown = max(record.passes, key=lambda p: p.count)
-    states = data["passes"][shown.id]
-    assert states[0] is not None
-    assert states[-1] is not None
-    assert set(map(type, states[1:-1])) == {type(None)}
+
+def named(node):
+    """A node apart from ids that stepping made, and from what only Python works out for them."""
+    return {k: node[k] for k in ("op", "label", "arg", "dtype", "kind", "tag")} | {
+        "sources": len(node["src"])
+    }
+
+
+def test_a_report_without_the_front_end_is_the_static_one(record, monkeypatch):
+    monkeypatch.setattr(player, "find_bundle", lambda: None)
+    assert player.player([record]) == ""

@@ -68,14 +68,23 @@ def run_notebook(
         raise LabError(f"{path} is no notebook: {error}") from None
     ran = RanNotebook(path, notebook)
     begun = time.monotonic()
-    client = NotebookClient(
+    progress = _Progress([c for c in notebook.cells if c.cell_type == "code"], say)
+
+    class Client(NotebookClient):
+        def output(self, outs: Any, msg: Any, display_id: str | None, cell_index: int) -> Any:
+            if msg["msg_type"] == "stream":
+                progress.printed(msg["content"]["text"])
+            return super().output(outs, msg, display_id, cell_index)
+
+    client = Client(
         notebook,
         timeout=timeout_s,
         kernel_name=kernel or _kernel_name(notebook),
         resources={"metadata": {"path": str(path.resolve().parent)}},
         store_widget_state=False,
+        on_cell_start=progress.begin,
+        on_cell_executed=progress.end,
     )
-    _say_progress(client, notebook, say)
     with _kernel(client, ran):
         try:
             _quietly(client, _KEEP)
@@ -164,31 +173,36 @@ def _load_all(folder: Path) -> list[Record]:
     return found
 
 
-def _say_progress(client: Any, notebook: Any, say: Say) -> None:
-    cells = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
-    started: dict[int, float] = {}
+class _Progress:
+    """Tells which cell runs, what it prints while it does, and how long it took."""
 
-    def begin(cell: Any, cell_index: int) -> None:
-        if cell.cell_type == "code":
-            started[cell_index] = time.monotonic()
-            say(f"[{cells.index(cell_index) + 1}/{len(cells)}] {_first_line(cell.source)}")
+    def __init__(self, cells: list[Any], say: Say) -> None:
+        self._cells = cells
+        self._say = say
+        self._begun = 0.0
+        self._line = ""
 
-    def end(cell: Any, cell_index: int, execute_reply: Any) -> None:
-        for line in _printed(cell):
-            say(f"      {line}")
-        say(f"      {time.monotonic() - started.get(cell_index, time.monotonic()):.1f} s")
+    def begin(self, cell: Any, cell_index: int) -> None:
+        """A cell begins."""
+        if cell in self._cells:
+            self._begun = time.monotonic()
+            number = next(n for n, each in enumerate(self._cells, 1) if each is cell)
+            self._say(f"[{number}/{len(self._cells)}] {_first_line(cell.source)}")
 
-    client.on_cell_start = begin
-    client.on_cell_executed = end
+    def printed(self, text: str) -> None:
+        """A cell printed something; whole lines are passed on."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._say(f"      {line.rsplit(chr(13), 1)[-1]}")
+
+    def end(self, cell: Any, cell_index: int, execute_reply: Any) -> None:
+        """A cell ended, well or not."""
+        if self._line:
+            self.printed("\n")
+        self._say(f"      {time.monotonic() - self._begun:.1f} s")
 
 
 def _first_line(source: str) -> str:
     lines = [line for line in source.splitlines() if line.strip()]
     words = next((line for line in lines if not line.startswith("%")), lines[0] if lines else "")
     return words.strip()[:72]
-
-
-def _printed(cell: Any, most: int = 12) -> list[str]:
-    """The last lines that a cell printed."""
-    text = "".join(o.text for o in cell.get("outputs", ()) if o.output_type == "stream")
-    return [line.rsplit("\r", 1)[-1] for line in text.splitlines()][-most:]

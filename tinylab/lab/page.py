@@ -8,7 +8,8 @@ asks.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,11 @@ def write_page(ran: RanNotebook, target: Path) -> None:
 def page(ran: RanNotebook) -> str:
     """The report as text."""
     cells = list(ran.notebook.cells)
-    record_of = match_records(cells, ran.records)
+    record_of = {
+        cell: number
+        for cell, number in match_records(cells, ran.records).items()
+        if ran.records[number].passes or ran.records[number].kernels
+    }
     body = [_cell(cell, record_of.get(i)) for i, cell in enumerate(cells)]
     title = escape(_title(cells) or ran.path.stem)
     return (
@@ -99,11 +104,21 @@ def _cell(cell: Any, record: int | None) -> str:
         return ""
     place = f'<div class="tinylab-record" data-record="{record}"></div>'
     mount = place if record is not None else ""
-    outputs = "".join(_output(o, record is not None) for o in cell.get("outputs", ()))
+    outputs = "".join(_output(o, record is not None) for o in _joined_streams(cell))
     return (
         f'<section><pre class="code">{escape(cell.source)}</pre>'
         f'<div class="out">{outputs}{mount}</div></section>'
     )
+
+
+def _joined_streams(cell: Any) -> Iterator[Any]:
+    """A cell's outputs; what was printed in pieces, one after another, is one text."""
+    for kind, group in itertools.groupby(cell.get("outputs", ()), lambda o: o.output_type):
+        if kind != "stream":
+            yield from group
+            continue
+        pieces = list(group)
+        yield type(pieces[0])({**pieces[0], "text": "".join(o.text for o in pieces)})
 
 
 def _markdown(source: str) -> str:

@@ -1,7 +1,6 @@
 """A record as data that a page can step through by itself, and the script that does it.
 
-All steps of a pass share one table of nodes, so a step is a root and a match. Passes that would
-take too long or too much room keep their first and last graph only.
+The page replays matches as `trace.replay` does, so that it holds no graph but rows of nodes.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
-import time
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +19,6 @@ from tinylab.trace.record import PassRecord, Record
 
 BUNDLE = "debugger.js"
 _SCRIPT = Path(__file__).with_name("player.js")
-_MOST_NODES = 150_000
-_SECONDS = 20.0
 
 
 def player(records: Sequence[Record]) -> str:
@@ -30,6 +26,7 @@ def player(records: Sequence[Record]) -> str:
     bundle = find_bundle()
     if bundle is None or not records:
         return ""
+    # Records of cells that computed nothing have a place too, so that numbers stay what they are.
     data = json.dumps([Book(record).data() for record in records], separators=(",", ":"))
     return (
         f'<script type="text/plain" id="tinylab-code">{_packed(bundle.read_text("utf-8"))}</script>'
@@ -53,28 +50,27 @@ def _packed(text: str) -> str:
 
 
 class Book:
-    """All answers about one record, as far as they fit."""
+    """A record as rows of nodes and matches of passes, from which a page replays every step."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
         self.desk: Desk = desk_of(record)
         self.roots: set[int] = set()
-        self.met: set[int] = set()  # passes whose origins are in `lines_of`
         self.lines_of: dict[int, list[int]] = {}
 
     def data(self) -> Json:
         """The book as plain data, see player.js for its form."""
-        passes = {p.id: self._states(p) for p in self._by_size()}
+        desk, record = self.desk, self.record
+        passes = {p.id: self._pass(p) for p in record.passes}
         nodes, heads, shapes, lines = self._nodes()
-        first = self.desk.first()
+        first = desk.first()
         return {
-            "overview": self.desk.overview(),
+            "overview": desk.overview(),
             "first": None if first is None or first["more"] else first,
-            "passes": {p.id: passes[p.id] for p in self.record.passes},
-            "rules": [self.desk.steps.rule(i)._asdict() for i in range(len(self.record.rules))],
+            "passes": passes,
+            "rules": [desk.steps.rule(i)._asdict() for i in range(len(record.rules))],
             "kernels": {
-                k.id: self.desk.kernels.detail(k.id, self.desk.bench.history(k.id))
-                for k in self.record.kernels
+                k.id: desk.kernels.detail(k.id, desk.bench.history(k.id)) for k in record.kernels
             },
             "nodes": nodes,
             "heads": heads,
@@ -82,55 +78,34 @@ class Book:
             "lines": lines,
         }
 
-    def _by_size(self) -> list[PassRecord]:
-        """Passes in the order in which they get room: what costs little first."""
-        self._until = time.monotonic() + _SECONDS
-        size = self.record.nodes.size
-        return sorted(self.record.passes, key=lambda p: (p.count + 1) * size(p.root_before))
-
-    def _states(self, shown: PassRecord) -> list[list[Any] | None]:
-        """A row per step: root, rule, node before, node after, time in us; None where left out."""
-        replay = self.desk.steps.replay(shown.id)
-        rooms = len(self.record.nodes) < _MOST_NODES and time.monotonic() < self._until
-        states: list[list[Any] | None] = []
-        for k in range(shown.count + 1):
-            if not rooms and 0 < k < shown.count:
-                states.append(None)
-                continue
-            root = replay.root(k)
-            self._meet(root, shown)
-            match = [replay.rules[k - 1], replay.before[k - 1], replay.after[k - 1],
-                     replay.elapsed_ns[k - 1] / 1000] if k else []  # fmt: skip
-            states.append([root, *match])
-        return states
-
-    def _meet(self, root: int, shown: PassRecord) -> None:
-        self.roots.add(root)
-        known = self.desk.lineage.of_pass(shown.id)
-        if known and shown.id not in self.met:
-            self.met.add(shown.id)
-            for node, bits in known.items():
-                if bits and node not in self.lines_of:
-                    self.lines_of[node] = self.desk.lineage.lines(bits)
+    def _pass(self, shown: PassRecord) -> Json:
+        rules, before, after, elapsed_ns = shown.columns()
+        self.roots |= {shown.root_before, *before, *after}
+        for node, bits in self.desk.lineage.of_pass(shown.id).items():
+            if bits and node not in self.lines_of:
+                self.lines_of[node] = self.desk.lineage.lines(bits)
+        return {
+            "root": shown.root_before,
+            "bottomUp": shown.bottom_up,
+            "walk": shown.walk,
+            "enterCalls": shown.enter_calls,
+            "rule": rules,
+            "before": before,
+            "after": after,
+            "us": [round(ns / 1000, 2) for ns in elapsed_ns],
+            "failed": self.desk.steps.failure(shown.id) if shown.error is not None else None,
+        }
 
     def _nodes(self) -> tuple[list[list[int]], list[Any], list[Any], list[Any]]:
-        """Rows [id, head, shape, lines, *sources] for all nodes met, and the three tables."""
+        """Rows [id, head, shape, lines, *sources] for all nodes, and the three tables."""
         words, table = self.desk.nodes, self.record.nodes
-        wanted = self._below(self.roots)
         heads: dict[Any, int] = {}
         shapes: dict[Any, int] = {}
         lines: dict[Any, int] = {(): 0}
         rows = []
-        for node in sorted(wanted):
+        for node in sorted(self._below(self.roots)):
             facts = words.facts(node)
-            head = (
-                facts.op,
-                words.label(node),
-                facts.arg,
-                facts.dtype,
-                facts.kind,
-                facts.tag or None,
-            )
+            head = (facts.op, facts.label, facts.arg, facts.dtype, facts.kind, facts.tag or None)
             shape = table.shape(node)
             origin = tuple(self.lines_of.get(node, ()))
             rows.append(

@@ -58,7 +58,7 @@ class Steps:
             "added": [],
             "gone": [],
             "ancestors": [],
-            "failed": self._failure(replay) if k == replay.count else None,
+            "failed": self.failure(pass_id) if k == replay.count else None,
         }
         if k:
             answer.update(self._match(replay, k, graph, pass_id))
@@ -156,13 +156,13 @@ class Steps:
             "ancestors": ancestors,
         }
 
-    def _failure(self, replay: Replay) -> Json | None:
+    def failure(self, pass_id: int) -> Json | None:
         """The rule that raised after the last match, and the node that it was tried on."""
-        shown = replay.shown
+        shown = self._pass(pass_id)
         if shown.error is None:
             return None
         rule, node = shown.failed_rule, shown.failed_node
-        graph = replay.step(shown.count)
+        graph = self.replay(pass_id).step(shown.count)
         return {
             "message": shown.error,
             "rule": None if rule is None else self.rule(rule)._asdict(),
