@@ -34,6 +34,7 @@ class Lineage:
         self.sites: list[tuple[tuple[Frame, ...], str]] = []
         self._bit_of: dict[tuple[tuple[Frame, ...], str], int] = {}
         self._of_pass: dict[int, dict[int, int]] = {}
+        self._lines_of: dict[int, list[int]] = {}  # a set of origins -> its cell lines
         self._of_kernel: dict[int, int] = {}
         self._calls: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         self._noted = self._read_notes()
@@ -66,13 +67,17 @@ class Lineage:
 
     def lines(self, bits: int) -> list[int]:
         """The cell lines of a set of origins; any frame of an origin counts."""
-        found = {
-            frame.line
-            for frames, _ in self._sites_in(bits)
-            for frame in frames
-            if frame.filename == self._filename
-        }
-        return sorted(found)
+        found = self._lines_of.get(bits)
+        if found is None:
+            found = self._lines_of[bits] = sorted(
+                {
+                    frame.line
+                    for frames, _ in self._sites_in(bits)
+                    for frame in frames
+                    if frame.filename == self._filename
+                }
+            )
+        return found
 
     def methods(self, bits: int) -> list[str]:
         """The tensor methods of a set of origins."""

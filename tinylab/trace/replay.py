@@ -1,8 +1,10 @@
 """The graph of a pass after match k, by random access and without building a UOp.
 
 The graph after match k is the root with replacements 1 to k applied transitively; after the last it
-equals the recorded root. A replay goes once over the graph with the replacements in a dict, so its
-cost does not depend on how far k is from the step shown before; the last few graphs are kept.
+equals the recorded root. A replay goes over the graph with the replacements in a dict, so its cost
+does not depend on how far k is from the step shown before; the last few graphs are kept. What no
+match has reached yet, and what none will change any more (`lives`), is not visited: that leaves the
+paths from the root to where the pass is at work.
 
     sources first   a -> rebuild with new sources -> replaced by match 3 -> its sources too ...
     root first      a -> replaced by match 1 -> rebuild with new sources -> replaced by match 7 ...
@@ -17,6 +19,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tinylab.trace.lives import Life, lives_of
 from tinylab.trace.nodes import CALLS, Head, NodeTable
 from tinylab.trace.record import PassRecord
 
@@ -55,6 +58,7 @@ class Replay:
         self._steps: OrderedDict[int, Graph] = OrderedDict()
         self._heads_like: dict[tuple[object, ...], list[int]] | None = None
         self._descents: list[Descent] | None = None
+        self._lives: dict[int, Life] | None = None
 
     @property
     def count(self) -> int:
@@ -72,7 +76,7 @@ class Replay:
         if found is None:
             image = self._replace(k)
             root = image[self.shown.root_before]
-            found = self._steps[k] = Graph(root, self.nodes.walk(root), image)
+            found = self._steps[k] = Graph(root, self.walk(root), image)
             while len(self._steps) > _KEPT_STEPS:
                 self._steps.popitem(last=False)
         self._steps.move_to_end(k)
@@ -100,13 +104,56 @@ class Replay:
                 self._calls.add(node)
         return found
 
+    def below(self, node: int) -> tuple[int, ...]:
+        """The sources that the pass looks into."""
+        src = self.src(node)
+        return src[1:] if node in self._calls else src
+
+    def walk(self, root: int) -> list[int]:
+        """All nodes under a root, sources first, the root last."""
+        sources, src_of = self._src, self.src
+        order: list[int] = []
+        seen: set[int] = set()
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node < 0:
+                order.append(~node)
+            elif node not in seen:
+                seen.add(node)
+                src = sources.get(node)
+                if src is None:
+                    src = src_of(node)
+                if src:
+                    stack.append(~node)
+                    stack += src[::-1]
+                else:
+                    order.append(node)
+        return order
+
+    def rebuild(self, node: int, done: dict[int, int]) -> int:
+        """The node with its sources replaced; the same id if none was."""
+        return self._rebuild(node, self.src(node), done)
+
     def _replace(self, k: int) -> dict[int, int]:
         """What each node under the pass's root becomes under the first k replacements."""
         becomes = dict(zip(self.before[:k], self.after[:k], strict=True))
-        return self._once(becomes) if self.shown.walk else self._to_the_end(becomes)
+        if self.shown.walk:
+            return self._once(becomes)
+        return self._to_the_end(becomes, {} if self._descents is not None else self._known(k))
 
-    def _to_the_end(self, becomes: dict[int, int]) -> dict[int, int]:
-        done: dict[int, int] = {}
+    def _known(self, k: int) -> dict[int, int]:
+        """What nodes become under the first k replacements, where that takes no replay."""
+        if self._lives is None:
+            self._lives = lives_of(self)
+        return {
+            node: node if k < first else final
+            for node, (first, last, final) in self._lives.items()
+            if k < first or last <= k
+        }
+
+    def _to_the_end(self, becomes: dict[int, int], done: dict[int, int]) -> dict[int, int]:
+        """Replay until no replacement fits; `done` holds what is known, and gets the rest."""
         opened: dict[int, int] = {}  # node -> what it has become so far
         stack = [self.shown.root_before]
         # Look-ups are inlined here: this loop runs over the whole graph for every step shown.
