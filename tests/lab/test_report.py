@@ -163,7 +163,8 @@ def test_the_page_replays_every_step(record, program, tmp_path):
             assert [named(n) for n in step["nodes"]] == [named(n) for n in answer["nodes"]]
             for mine, theirs in zip(step["nodes"], answer["nodes"], strict=True):
                 if mine["id"] in real and theirs["id"] in real:
-                    assert mine == theirs
+                    # A page has one set of lines for a node, Python one for each pass.
+                    assert {**mine, "lines": 0} == {**theirs, "lines": 0}
             assert len(step["added"]) == len(answer["added"])
             assert len(step["gone"]) == len(answer["gone"])
             expected = book.desk.answer("text", {"pass": each.id, "k": k})
