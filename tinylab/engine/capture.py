@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tinylab.errors import JitError
+from tinylab.helpers.context import UNSAFE_ALLOW_JIT_BUFFER
+
 if TYPE_CHECKING:
     from tinylab.device import Buffer
     from tinylab.engine.launch import Plan, Step
@@ -34,10 +37,14 @@ class Capture:
 
     steps: list[CapturedStep] = field(default_factory=list)
     runs: int = 0
+    made: set[Buffer] = field(default_factory=set)  # memory (bases) that the runs allocated
 
-    def add(self, plan: Plan, buffers: Sequence[Buffer], var_vals: dict[str, int]) -> None:
-        """Note one run of a plan; buffers are numbered as its arguments are."""
+    def add(
+        self, plan: Plan, buffers: Sequence[Buffer], own: Iterable[Buffer], var_vals: dict[str, int]
+    ) -> None:
+        """Note one run of a plan; buffers are numbered as its arguments are, own are new ones."""
         self.runs += 1
+        self.made.update(own)
         for index, step in enumerate(plan.steps):
             used = [buffers[n] for n in step.arguments]
             self.steps.append(CapturedStep(step, used, index, plan, var_vals))
@@ -58,23 +65,32 @@ def captured() -> Iterator[Capture]:
         capturing.remove(capture)
 
 
+def refuse_data_access() -> None:
+    """Values may not leave a function while it is captured: a replay would not see them.
+
+    Raises: JitError inside a capture.
+    """
+    if capturing and not UNSAFE_ALLOW_JIT_BUFFER:
+        raise JitError(
+            "cannot access tensor data during JIT capture",
+            help="return the tensor and read it outside",
+        )
+
+
 def written(steps: Iterable[CapturedStep]) -> set[Buffer]:
     """Memory (its base) that some step writes to."""
     return {s.buffers[slot].base for s in steps for slot in s.step.outs}
 
 
-def depending_on(steps: Sequence[CapturedStep], inputs: set[Buffer]) -> list[bool]:
-    """For each step whether what it computes may differ from call to call.
+def depending_on(
+    steps: Sequence[CapturedStep], inputs: set[Buffer], made: set[Buffer]
+) -> list[bool]:
+    """For each step whether what it does may differ from call to call.
 
-    It may if it reads an input, something computed from one, or memory that a step overwrites
-    after it was read.
+    It may if it reads an input, something computed from one, or state: memory that was there before
+    the capture (not in made) and is written to.
     """
-    changing = set(inputs)
-    seen: set[Buffer] = set()
-    for s in steps:
-        outs = {s.buffers[slot].base for slot in s.step.outs}
-        changing |= outs & seen  # state: what was read or written before is written again
-        seen |= {b.base for b in s.buffers}
+    changing = inputs | (written(steps) - made)
     found = []
     for s in steps:
         depends = any(b.base in changing for b in s.buffers)

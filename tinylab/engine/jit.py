@@ -141,11 +141,15 @@ def _info(view: UOp, buffer: UOp, param: UOp) -> InputInfo:
 
 
 class Result(NamedTuple):
-    """A tensor in the returned value: its view, and the number of the memory below it."""
+    """A tensor in the returned value: its buffer's node, and the number of the memory below it.
+
+    kept: the memory is state, which later calls overwrite; what is returned is a copy.
+    """
 
     tensor: Any
     buffer: UOp
     number: int
+    kept: bool
 
 
 class CapturedJit(Generic[R]):
@@ -160,7 +164,7 @@ class CapturedJit(Generic[R]):
         steps = capture.steps
         input_memory = {memory_of(i.buffer) for i in inputs}
         if prune:
-            kept = depending_on(steps, input_memory)
+            kept = depending_on(steps, input_memory, capture.made)
             if DEBUG >= 1:
                 print(f"pruned from {len(steps)} -> {sum(kept)} kernels")
             steps = [s for s, depends in zip(steps, kept, strict=True) if depends]
@@ -169,7 +173,7 @@ class CapturedJit(Generic[R]):
         self._number: dict[int, int] = {}
         self._inputs = [self._numbered(memory_of(i.buffer)) for i in inputs]
         numbers = [[self._numbered(b) for b in s.buffers] for s in steps]
-        self._results = self._fresh_results(ret, steps, input_memory)
+        self._results = self._fresh_results(ret, steps, capture.made)
         self.launchers = batched(steps, numbers, native=JIT.value < 2)
         self._numbers = numbers
 
@@ -183,16 +187,17 @@ class CapturedJit(Generic[R]):
         return number
 
     def _fresh_results(
-        self, ret: Any, steps: Sequence[CapturedStep], inputs: set[Buffer]
+        self, ret: Any, steps: Sequence[CapturedStep], made: set[Buffer]
     ) -> list[Result]:
         """Returned tensors whose memory the steps fill: each call gives them new memory."""
-        made = written(steps)
+        filled = written(steps)
         found = []
         for t in _tensors_of(ret):
             buffer = _storage(t.uop)
             memory = memory_of(buffer)
-            if memory.base in made and memory not in inputs and id(memory) in self._number:
-                found.append(Result(t, buffer, self._number[id(memory)]))
+            number = self._number.get(id(memory))
+            if memory.base in filled and number is not None:
+                found.append(Result(t, buffer, number, memory.base not in made))
         return found
 
     @property
@@ -222,8 +227,13 @@ class CapturedJit(Generic[R]):
             old = result.buffer
             if old not in nodes:
                 new = nodes[old] = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
-                memory[result.number] = memory_of(new).allocate()
+                fresh = memory_of(new).allocate()
+                if not result.kept:
+                    memory[result.number] = fresh
         self._run(given.var_vals)
+        for result in self._results:
+            if result.kept:
+                memory_of(nodes[result.buffer]).copy_from(memory[result.number])
         nodes.update((old, given.bound[name]) for name, old in self.bound.items())
         views = {id(r.tensor): r.tensor.uop.substitute(nodes, walk=True) for r in self._results}
         return _rebuilt(self.ret, lambda t: type(t)(views[id(t)]) if id(t) in views else t)

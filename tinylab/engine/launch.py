@@ -69,7 +69,7 @@ class Plan:
         own: dict[UOp, Buffer] = {}
         buffers = self.arguments.allocate(inputs, own)
         for capture in capturing:
-            capture.add(self, buffers, var_vals)
+            capture.add(self, buffers, own.values(), var_vals)
         for step in self.steps:
             run_step(step.with_values(var_vals), [buffers[n] for n in step.arguments])
         return own

@@ -90,7 +90,7 @@ def realize_uops(
     if not targets:
         return {}
     writes = _writes_below(UOp.sink(*targets))
-    roots = [t if t.op is Ops.AFTER else t.contiguous() for t in targets]
+    roots = [t if t.op in (Ops.AFTER, Ops.COPY) else t.contiguous() for t in targets]
     if writes and live is not None:
         held = _held(writes, live(), {*targets, *uops})
         targets += held.readers

@@ -279,6 +279,9 @@ JITBEAM = ContextVar("JITBEAM", 0, "BEAM inside a captured function; 0 = BEAM")
 
 # *** capture and replay
 JIT = ContextVar("JIT", 1, "0 off, 1 on, 2 without graphs")
+UNSAFE_ALLOW_JIT_BUFFER = ContextVar(
+    "UNSAFE_ALLOW_JIT_BUFFER", 0, "values may be read inside a capture; replays do not see them"
+)
 JIT_BATCH_SIZE = ContextVar("JIT_BATCH_SIZE", 32, "kernels of the first graph; doubles from there")
 CAPTURING = ContextVar("CAPTURING", 1, "0 = captures do not record")
 
