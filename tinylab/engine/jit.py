@@ -22,7 +22,7 @@ from tinylab.engine.graph import batched
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import JitError
 from tinylab.helpers.context import CAPTURING, DEBUG, JIT
-from tinylab.opcodes import Ops
+from tinylab.opcodes import GroupOp, Ops
 from tinylab.trace import events
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, dtypes
@@ -234,8 +234,10 @@ class CapturedJit(Generic[R]):
         for result in self._results:
             if result.kept:
                 memory_of(nodes[result.buffer]).copy_from(memory[result.number])
-        nodes.update((old, given.bound[name]) for name, old in self.bound.items())
-        views = {id(r.tensor): r.tensor.uop.substitute(nodes, walk=True) for r in self._results}
+        sizes = {old: given.bound[name] for name, old in self.bound.items()}
+        views = {
+            id(r.tensor): _seen_anew(r.tensor.uop, nodes[r.buffer], sizes) for r in self._results
+        }
         return _rebuilt(self.ret, lambda t: type(t)(views[id(t)]) if id(t) in views else t)
 
     def _run(self, var_vals: dict[str, int]) -> None:
@@ -246,6 +248,18 @@ class CapturedJit(Generic[R]):
         for launcher, _ in self.launchers:
             launcher(self.memory, var_vals)
         launch.count(s.step for s in self.steps)
+
+
+def _seen_anew(view: UOp, buffer: UOp, sizes: dict[UOp, UOp]) -> UOp:
+    """The same view of another buffer, its variables bound anew."""
+    chain = []
+    while view.op in GroupOp.Movement or view.op in (Ops.DETACH, Ops.BITCAST, Ops.AFTER):
+        chain.append(view)
+        view = view.src[0]
+    for step in reversed(chain):
+        if step.op is not Ops.AFTER:
+            buffer = step.replace(src=(buffer, *step.src[1:]))
+    return buffer.substitute(sizes, walk=True) if sizes else buffer
 
 
 def _tensors_of(ret: Any) -> list[Any]:

@@ -123,21 +123,23 @@ def _plain(x: Any) -> Any:
 SETTINGS: dict[str, ContextVar[Any]] = {}
 
 
+@functools.cache
+def _grammar() -> Any:
+    """The grammar of DEV, by name: it stands a row above, and `import tinylab` does not need it."""
+    return importlib.import_module("tinylab.target")
+
+
 class DevSetting(ContextVar[str]):
     """DEV: which device, renderer and architecture to use; ``tinylab.target`` holds its grammar."""
 
     @property
     def targets(self) -> tuple[Target, ...]:
         """The value's targets in order; the first one names the default device."""
-        # By name: the grammar stands a row above the settings, and `import tinylab` does not need
-        # it.
-        grammar = importlib.import_module("tinylab.target")
-        return cast("tuple[Target, ...]", grammar.parse_targets(self.value))
+        return cast("tuple[Target, ...]", _grammar().parse_targets(self.value))
 
     def target(self, device: str = "", **defaults: str) -> Target:
         """What is asked for a device, with ``defaults`` in the places that are left empty."""
-        grammar = importlib.import_module("tinylab.target")
-        return cast("Target", grammar.target_for(self.targets, device, defaults))
+        return cast("Target", _grammar().target_for(self.targets, device, defaults))
 
     @property
     def device(self) -> str:
