@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from tinylab.device import Device as Device
     from tinylab.dtype import dtypes as dtypes
     from tinylab.engine.jit import TinyJit as TinyJit
+    from tinylab.helpers.cache import fetch as fetch
     from tinylab.helpers.context import Context as Context, getenv as getenv
     from tinylab.helpers.measure import GlobalCounters as GlobalCounters
     from tinylab.tensor import Tensor as Tensor
@@ -29,6 +30,7 @@ _HOME = {
     "UOp": "tinylab.uop.ops",
     "Variable": "tinylab.uop.sizes",
     "dtypes": "tinylab.dtype",
+    "fetch": "tinylab.helpers.cache",
     "function": "tinylab.traced",
     "getenv": "tinylab.helpers.context",
     "record": "tinylab.trace.record",

@@ -115,7 +115,7 @@ class Compiled(Generic[Opaque]):
         self.device, self.allocator, self.toolchains = device, allocator, tuple(toolchains)
         self.default_arch, self._program = arch, runtime
         self.kind, _, index = device.partition(":")
-        self.device_id = int(index or 0)
+        self.device_id = int(index) if index.isdecimal() else 0  # DISK has a path there
         self._tools: dict[Target, tuple[Any, Compiler]] = {}
         self._programs: dict[TinyELF, Program[Any]] = {}
 

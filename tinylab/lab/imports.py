@@ -1,31 +1,21 @@
 """`import tinygrad` in a cell means tinylab: the cell's import statements are rewritten.
 
 Only statements of the cell change, wherever they stand in it; `sys.modules` is left alone, so an
-installed tinygrad stays what it is for everybody else.
+installed tinygrad stays what it is for everybody else. What a name means is `compat`'s to say.
 
-    from tinygrad.nn import Linear   ->  from tinylab.nn import Linear
-    import tinygrad as tg            ->  import tinylab as tg
+    from tinygrad.nn import Linear   ->  Linear = compat.take('tinygrad.nn', 'Linear')
+    import tinygrad as tg            ->  tg = compat.module('tinygrad')
 """
 
 from __future__ import annotations
 
 import ast
 
-# Where a module of the foreign package lives here, if not under the same path.
-MODULES: dict[str, str] = {"tinygrad": "tinylab"}
+from tinylab.compat import is_foreign
+from tinylab.compat.table import FOREIGN
 
-
-def home_of(module: str) -> str | None:
-    """The module of ours that stands for a foreign one; None for a module that is no such one.
-
-    "tinygrad.nn.state" -> "tinylab.nn.state",  "numpy" -> None
-    """
-    parts = module.split(".")
-    for cut in range(len(parts), 0, -1):
-        home = MODULES.get(".".join(parts[:cut]))
-        if home is not None:
-            return ".".join([home, *parts[cut:]])
-    return None
+# Reached without a name of the cell's own, which the cell might use otherwise.
+_COMPAT = "__import__('tinylab.compat').compat"
 
 
 def rewrite_imports(tree: ast.Module) -> ast.Module:
@@ -35,27 +25,40 @@ def rewrite_imports(tree: ast.Module) -> ast.Module:
 
 
 class _Imports(ast.NodeTransformer):
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
-        home = home_of(node.module) if node.module and node.level == 0 else None
-        if home is None:
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.stmt]:
+        if node.level or not node.module or not is_foreign(node.module):
             return node
-        return ast.copy_location(ast.ImportFrom(home, node.names, 0), node)
+        return [s for alias in node.names for s in _take(node, node.module, alias)]
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
         statements: list[ast.stmt] = []
         for alias in node.names:
-            home = home_of(alias.name)
-            if home is None:
-                statements.append(ast.Import([alias]))
-            elif alias.asname or "." not in alias.name:
-                statements.append(ast.Import([ast.alias(home, alias.asname or alias.name)]))
+            if not is_foreign(alias.name):
+                statements.append(ast.copy_location(ast.Import([alias]), node))
             else:
-                statements.extend(_import_below(alias.name, home))
-        return [ast.copy_location(each, node) for each in statements]
+                statements.extend(_module(node, alias))
+        return statements
 
 
-def _import_below(name: str, home: str) -> list[ast.stmt]:
-    """`import tinygrad.nn` binds `tinygrad` and loads `nn` below it."""
-    top = name.split(".")[0]
-    load = ast.Call(ast.Name("__import__", ast.Load()), [ast.Constant(home)], [])
-    return [ast.Expr(load), ast.Import([ast.alias(home_of(top) or top, top)])]
+def _take(node: ast.stmt, module: str, alias: ast.alias) -> list[ast.stmt]:
+    if alias.name == "*":
+        return _at(node, f"globals().update({_COMPAT}.all_of({module!r}))")
+    return _at(node, f"{alias.asname or alias.name} = {_COMPAT}.take({module!r}, {alias.name!r})")
+
+
+def _module(node: ast.stmt, alias: ast.alias) -> list[ast.stmt]:
+    if alias.asname or alias.name == FOREIGN:
+        return _at(node, f"{alias.asname or FOREIGN} = {_COMPAT}.module({alias.name!r})")
+    # `import tinygrad.nn` binds `tinygrad`; that `nn` exists below it is looked up at once.
+    load = _at(node, f"{_COMPAT}.module({alias.name!r})")
+    return load + _at(node, f"{FOREIGN} = {_COMPAT}.module({FOREIGN!r})")
+
+
+def _at(node: ast.stmt, text: str) -> list[ast.stmt]:
+    """Statements that stand where another one stood."""
+    found = ast.parse(text).body
+    for statement in found:
+        for each in ast.walk(statement):
+            if "lineno" in each._attributes:
+                ast.copy_location(each, node)
+    return found

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import pathlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tinylab.dtype import (
     DType,
     DTypeLike,
-    PyConst,
     dtypes,
     strong_dtype,
     to_dtype,
 )
-from tinylab.engine.realize import memory_of, realize_uops, to_store
+from tinylab.engine.capture import refuse_data_access
+from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import (
     AssignError,
     ContractError,
     CreationError,
-    DeviceError,
     GradientError,
     OperandError,
     ScalarGradientError,
@@ -28,15 +28,14 @@ from tinylab.errors import (
 from tinylab.gradient import compute_gradient
 from tinylab.helpers.context import TRAINING, Context
 from tinylab.opcodes import Ops
-from tinylab.tensor import data as host
+from tinylab.tensor import data as host, disk
 from tinylab.tensor.core import canonical, live
+from tinylab.tensor.interchange import TensorInterchange
 from tinylab.tensor.noting import note_methods, note_nodes
-from tinylab.tensor.random import TensorRandom, counters_of
+from tinylab.tensor.random import counters_of
 from tinylab.tensor.writing import assign, operand, setitem, stored_copy
+from tinylab.trace import events
 from tinylab.uop.ops import UOp
-
-if TYPE_CHECKING:
-    import numpy
 
 
 class _TensorType(type):
@@ -57,12 +56,13 @@ def _deprecated(old: str, new: str) -> None:
     warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=3)
 
 
-class Tensor(TensorRandom, metaclass=_TensorType):
+class Tensor(TensorInterchange, metaclass=_TensorType):
     """An array of one element type, worked out when its values are asked for.
 
     Tensor([[1, 2], [3, 4]]) + 1 is a graph; .tolist(), .numpy(), .item() or .realize() compute it.
 
-    data: a number, nested lists, bytes, a numpy array (copied), a UOp, or None (empty).
+    data: a number, nested lists, bytes, a numpy array (copied), a file's pathlib.Path (read when
+    it moves from there), a UOp, or None (empty).
 
     Raises: CreationError for data that no tensor can be made from.
     """
@@ -142,54 +142,13 @@ class Tensor(TensorRandom, metaclass=_TensorType):
 
     def _stored(self) -> Tensor:
         """The values in one piece of memory, in a type that has storage."""
+        refuse_data_access()
         found = self.cast(strong_dtype(self.dtype)).contiguous()
         realize_all([found])
         if not found.uop.has_buffer_identity():
             found = Tensor._from_uop(found.uop.f(Ops.CONTIGUOUS))
             realize_all([found])
         return found
-
-    def _bytes(self) -> memoryview:
-        if not all(isinstance(s, int) for s in self.shape):
-            raise ContractError(f"no data if shape is symbolic, {self.shape}")
-        if self.numel() == 0:
-            return memoryview(b"")
-        if isinstance(self.device, tuple):
-            raise DeviceError(
-                f"a tensor on {self.device} has no single memory", help="use .to(...) first"
-            )
-        return memory_of(self._stored().uop.buf_uop).as_memoryview()
-
-    def data(self) -> memoryview:
-        """A copy of the values as a memoryview of this shape."""
-        shape = self.shape if self.numel() else None
-        return host.with_format(self._bytes(), strong_dtype(self.dtype), shape)
-
-    def item(self) -> PyConst:
-        """The only value as a Python number.
-
-        Raises: ContractError unless there is exactly one.
-        """
-        if self.numel() != 1:
-            raise ContractError(
-                f"must have one element for item, but shape {self.shape} has {self.numel()}",
-                help="use .tolist() for more",
-            )
-        return host.unpack(self._bytes(), strong_dtype(self.dtype))[0]  # type: ignore[no-any-return]
-
-    def tolist(self) -> Any:
-        """The values as nested lists; one number for shape ()."""
-        view = self._bytes()
-        return host.nested(host.unpack(view, strong_dtype(self.dtype)), self.shape)
-
-    def numpy(self) -> numpy.ndarray[Any, Any]:
-        """The values as a numpy array of their own; types that numpy lacks become float32."""
-        view = self._bytes()
-        return host.to_numpy(view, strong_dtype(self.dtype), self.shape)  # type: ignore[no-any-return]
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        found = self.numpy()
-        return found if dtype is None else found.astype(dtype)
 
     # *** devices and copies
 
@@ -198,6 +157,8 @@ class Tensor(TensorRandom, metaclass=_TensorType):
         place = canonical(device)
         if place == self.device:
             return self
+        if disk.on_disk(self.device):
+            return self._moved(Tensor._from_uop(disk.moved(self.uop, place)))
         if self.uop.device is None:
             return self._moved(
                 Tensor._from_uop(stored_copy(self.cast(strong_dtype(self.dtype)).uop, place))
@@ -243,7 +204,12 @@ class Tensor(TensorRandom, metaclass=_TensorType):
 
         Raises: AssignError for another type or device; ShapeError when the shape does not fit.
         """
-        assign(self, operand(self, x, "assign"))
+        if disk.on_disk(self.device):
+            value = x.to("CPU") if isinstance(x, Tensor) else x
+            like = self.empty_like(device="CPU")
+            disk.write(self.uop, operand(like, value, "assign")._bytes())
+        else:
+            assign(self, operand(self, x, "assign"))
         return self
 
     def replace(self, x: Tensor) -> Tensor:
@@ -478,6 +444,8 @@ def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
         if any(isinstance(x, Tensor) for x in data):
             return _stacked(data, dtype).uop
         return host.list_uop(data, dtype, device)
+    if isinstance(data, pathlib.Path):
+        return disk.file_uop(data, dtype or dtypes.uint8)
     if hasattr(data, "__array__"):
         import numpy as np
 
@@ -529,7 +497,8 @@ def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
             holders.append(t)
     if not holders:
         return
-    new = UOp.sink(*(t.uop for t in holders)).substitute(becomes, walk=True)
+    with events.quietly():  # keeping house is no part of what the user's program does
+        new = UOp.sink(*(t.uop for t in holders)).substitute(becomes, walk=True)
     for t, uop in zip(holders, new.src, strict=True):
         t.uop = uop
 

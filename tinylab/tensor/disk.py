@@ -1,0 +1,138 @@
+"""Tensors whose values lie in a file: windows of it are copied, and nothing is computed there.
+
+Tensor(pathlib.Path("weights.bin")) has device "DISK:…" and is read when it moves: x.to(None).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+from typing import Any, NamedTuple
+
+from tinylab.device import Buffer
+from tinylab.dtype import DType
+from tinylab.engine.realize import memory_of
+from tinylab.errors import AssignError, CreationError
+from tinylab.opcodes import Ops
+from tinylab.uop.ops import UOp, node_to_shape
+
+
+class Window(NamedTuple):
+    """Bytes of a buffer that hold a value in one piece."""
+
+    buffer: Buffer
+    offset: int
+
+    def view(self, count: int, dtype: DType) -> Buffer:
+        """The bytes as a buffer of their own."""
+        return self.buffer.view(count, dtype, self.offset).ensure_allocated()
+
+
+def on_disk(device: Any) -> bool:
+    """Whether a device is a file."""
+    return isinstance(device, str) and device.startswith("DISK:")
+
+
+def file_uop(path: pathlib.Path, dtype: DType) -> UOp:
+    """A file's elements, not read yet.
+
+    Raises: FileNotFoundError; CreationError for an empty file, or a part of an element at its end.
+    """
+    size = os.stat(path).st_size
+    if size % dtype.itemsize:
+        raise CreationError(f"{path} has {size} bytes, no whole number of {dtype}")
+    if size == 0:
+        raise CreationError(f"{path} is empty")
+    device = f"DISK:{os.path.abspath(path)}"
+    return UOp.from_buffer(Buffer(device, size // dtype.itemsize, dtype, preallocate=True))
+
+
+def window_of(x: UOp) -> Window | None:
+    """Where a value lies in a buffer, if it does so in one piece: through reshapes, slices, bitcasts.
+
+    file[8:16].bitcast(float32) -> 8 bytes from byte 8
+    """
+    if x.op is Ops.BUFFER:
+        return Window(memory_of(x), 0)
+    if x.op not in (Ops.RESHAPE, Ops.BITCAST, Ops.SHRINK, Ops.DETACH, Ops.CONTIGUOUS):
+        return None
+    below = window_of(x.src[0])
+    if below is None or x.op is not Ops.SHRINK:
+        return below
+    first = _first_element(x.src[0].shape, node_to_shape(x.src[1]), x.shape)
+    if first is None:
+        return None
+    return Window(below.buffer, below.offset + first * x.dtype.itemsize)
+
+
+def _first_element(whole: Any, starts: Any, sizes: Any) -> int | None:
+    """The flat place of a box's first element; None for a box with gaps."""
+    if not all(isinstance(n, int) for n in (*whole, *starts, *sizes)):
+        return None
+    wide = [i for i, n in enumerate(sizes) if n != 1]
+    if wide and any(sizes[i] != whole[i] for i in range(wide[0] + 1, len(whole))):
+        return None
+    place = 0
+    for size, start in zip(whole, starts, strict=True):
+        place = place * size + start
+    return int(place)
+
+
+def moved(x: UOp, device: str) -> UOp:
+    """A value over files as one over copies on a device; only the windows in use are copied."""
+    done: dict[UOp, UOp] = {}
+
+    def visit(node: UOp) -> UOp:
+        if node not in done:
+            found = _copied(node, device)
+            if found is None:
+                found = node.replace(src=tuple(map(visit, node.src)))
+            done[node] = found
+        return done[node]
+
+    return visit(x)
+
+
+def _copied(x: UOp, device: str) -> UOp | None:
+    """What stands for a node there: a copy of its window; None where its sources must be moved."""
+    if not on_disk(x.device):
+        return x
+    window = window_of(x)
+    if window is None:
+        return None
+    count = math.prod(x.shape)
+    if count == 0:
+        return UOp.const(0, x.dtype)._expand_front(tuple(x.shape))
+    piece = UOp.from_buffer(window.view(count, x.dtype))
+    return piece.copy_to_device(device)._reshape(tuple(x.shape))
+
+
+def viewed(x: UOp) -> Buffer | None:
+    """The window of a file that holds a value; None for what is no window."""
+    window = window_of(x)
+    return None if window is None else window.view(math.prod(x.shape), x.dtype)
+
+
+def rebits(x: UOp, dtype: DType) -> UOp | None:
+    """A window of a file read as another type; None for what is no window, or no whole number."""
+    window = window_of(x)
+    size = x.shape[-1] * x.dtype.itemsize if x.shape else 0
+    if window is None or not size or size % dtype.itemsize:
+        return None
+    shape = (*x.shape[:-1], size // dtype.itemsize)
+    return UOp.from_buffer(window.view(math.prod(shape), dtype))._reshape(shape)
+
+
+def write(x: UOp, data: memoryview) -> None:
+    """Write bytes to a window of a file, at once.
+
+    Raises: AssignError for a place that is not in one piece.
+    """
+    window = window_of(x)
+    if window is None:
+        raise AssignError(
+            f"a file cannot be written through {x.op.name}", help="write to slices in one piece"
+        )
+    if math.prod(x.shape):
+        window.view(math.prod(x.shape), x.dtype).copyin(data)
