@@ -539,6 +539,14 @@ class Evaluation:
 
     # *** calls
 
+    def stage(self, u: UOp) -> Array:
+        """A value over loops of its own: an axis for each."""
+        loops = [r for r in u.src[1:] if r.op is Ops.RANGE]
+        inner = Evaluation(self.given, self.slots, self.variables, loops)
+        return self.own(
+            np.broadcast_to(inner.value(u.src[0]), self.shape_of(u)), u.dtype, self.shape_of(u)
+        )
+
     def gettuple(self, u: UOp) -> Array:
         if u.src[0].op is not Ops.FUNCTION:
             return self.value(u.src[0].src[u.arg])
@@ -552,6 +560,7 @@ class Evaluation:
 
 EVALUATE: dict[Ops, Callable[[Evaluation, UOp], Array]] = {
     Ops.RANGE: Evaluation.range_,
+    Ops.STAGE: Evaluation.stage,
     Ops.PARAM: Evaluation.defined,
     Ops.BUFFER: Evaluation.defined,
     Ops.INDEX: Evaluation.element,

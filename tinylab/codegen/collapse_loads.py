@@ -13,6 +13,7 @@ from tinylab.codegen.opt.strides import sum_terms, term_stride
 from tinylab.codegen.range_tools import rebuild_with, size_of
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
+from tinylab.uop.bounds import known_finite
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 
@@ -87,8 +88,16 @@ def _picked(bound: list[UOp], a: UOp, rng: UOp) -> UOp | None:
             return _load_at(a, rng, place, others)
     if len(bound) == 1 and rng not in a.ranges:
         count = _count(bound[0], rng)
-        return None if count is None else a * count.cast(a.dtype)
+        return None if count is None else _times(a, count)
     return None
+
+
+def _times(a: UOp, count: UOp) -> UOp:
+    """The sum of as many a; of none it is 0, also where a is an infinity or NaN."""
+    product = a * count.cast(a.dtype)
+    if known_finite(a) or count.vmin > 0:
+        return product
+    return (count > 0).where(product, product.const_like(0))
 
 
 def _is_zero(x: UOp) -> bool:
@@ -114,7 +123,8 @@ def _solve(x: UOp, rng: UOp) -> Solved | None:
         if one is not None and one[0] is rng:
             factor += one[1]
         elif rng in term.ranges:
-            below = _solve(term, rng) if term.op is Ops.CAST else None
+            inside = term.op is Ops.CAST and term is not x
+            below = _solve(term, rng) if inside else None
             if below is None:
                 return None
             factor, rest = factor + below.factor, rest + below.rest
@@ -164,10 +174,10 @@ def _load_at(a: UOp, rng: UOp, place: UOp, conditions: list[UOp]) -> UOp | None:
     size = size_of(rng)
     if any(u.op is Ops.REDUCE and rng in u.ranges for u in a.toposort()):
         return None
-    at = {rng: place}
-    inside = (place >= 0) & (place < size)
+    in_range = inside = (place >= 0) & (place < size)
     for cond in conditions:
-        inside = inside & rebuild_with(cond, at)
+        # What a condition loads lies outside its buffer, too, where the place does.
+        inside = inside & _guarded(cond, rng, place, in_range)
     moved = _guarded(a, rng, place, inside)
     return inside.where(moved, moved.const_like(0))
 
