@@ -146,7 +146,7 @@ def test_a_failing_cell_shows_its_traceback_and_what_was_recorded(
     outputs = nb.page.evaluate("() => tests.outputs(1)")
     error = next(output for output in outputs if output["output_type"] == "error")
     trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error["traceback"]))
-    assert "line 2" in trace
+    assert "Cell In[2], line 2" in trace
     assert "magics.py" not in trace
     assert "run_cell_magic" not in trace
     assert "The cell ended with" in nb.status()

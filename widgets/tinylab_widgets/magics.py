@@ -55,8 +55,9 @@ class TinygradMagic:
 
     def _run(self, cell: str, chosen: options.Options) -> CellRun:
         source = self.shell.transform_cell(cell)
-        # IPython names the cell in tracebacks by this file name.
-        filename = self.shell.compile.cache(source, self.shell.execution_count, raw_code=cell)
+        # IPython names the cell in tracebacks by this file name and number.
+        number = self.shell.displayhook.prompt_count
+        filename = self.shell.compile.cache(source, number, raw_code=cell)
         return run_cell(
             source,
             self.shell.user_ns,

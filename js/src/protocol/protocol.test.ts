@@ -124,9 +124,11 @@ describe("session", () => {
     await settle();
     host.go();
     const heard = host.heard.length;
-    session.stepBy(1);
-    session.stepBy(1);
+    const at = session.state.now.at;
+    session.passBy(1);
+    session.passBy(1);
     await settle(5000);
+    expect(session.state.now.at).toEqual(at); // it stays at what it shows
     expect(session.state.now.link).toBe("gone");
     expect(session.state.now.problem).toBeNull();
     expect(session.state.now.shown?.step.k).not.toBeNull();

@@ -110,6 +110,8 @@ export class Session {
     if (!place) return;
     const wanted = { pass: at.pass, k: Math.min(Math.max(0, at.k), place.pass.matches) };
     const here = this.cache.get(wanted);
+    // Without a kernel one can go only to what is here; the status line says why.
+    if (!here && this.state.now.link === "gone") return;
     // A kernel's passes bring the kernel along: its table and bench show what is stepped through.
     const kernel = place.stage.kernel ?? this.state.now.kernel;
     this.state.set(here ? { at: wanted, shown: here, kernel } : { at: wanted, kernel });

@@ -56,7 +56,7 @@ function ruleRows(context: Context): HTMLElement[] {
   const { pass } = place;
   const what =
     pass.matches > 0
-      ? `The graph as ${pass.name} got it: ${plural(pass.matches, "match")} follow.`
+      ? `The graph as ${pass.name} got it, before ${plural(pass.matches, "match")}.`
       : pass.changed
         ? `${pass.name} is no table of rules: it changed the graph in one step.`
         : `${pass.name} changed nothing.`;

@@ -40,7 +40,10 @@ export function statusOf(state: SessionState): readonly [Look, string] {
   }
   if (link === "waiting" && follows) return ["waiting", `Loading match ${count(follows.k)} …`];
   const failed = overview?.error;
-  if (failed) return ["problem", `The cell ended with ${failed.type}: ${failed.message}`];
+  if (failed) {
+    const message = failed.message.trim().replace(/\s*\n\s*/g, " · ");
+    return ["problem", `The cell ended with ${failed.type}: ${message}`];
+  }
   return ["ready", stepText(state)];
 }
 
