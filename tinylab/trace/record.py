@@ -239,7 +239,7 @@ class Record:
         if events.is_quiet():
             return matches
         thread = threading.get_ident()
-        stage, kernel = self._stage()
+        stage, kernel, batch = self._place()
         with self._lock:
             stack = self._open.setdefault(thread, [])
             begun = PassRecord(
@@ -249,7 +249,7 @@ class Record:
                 bottom_up=bottom_up,
                 root_before=self.nodes.add(root),
                 stage=stage,
-                batch=self._batch(),
+                batch=batch,
                 kernel=kernel,
                 parent=_id_of(stack[-1]) if stack else None,
                 walk=walk,
@@ -304,11 +304,13 @@ class Record:
     def _encode(self, ended: PassRecord, matches: Matches) -> None:
         add = self.nodes.add
         ended.count = len(matches)
-        columns = array("I", [self._rule_id(m[0]) for m in matches])
-        columns.extend([add(m[1]) for m in matches])
-        columns.extend([add(m[2]) for m in matches])
-        columns.extend([min(m[3], 0xFFFFFFFF) for m in matches])
-        ended.block = pack(columns) if matches else b""
+        if not matches:
+            return
+        columns = [self._rule_id(m[0]) for m in matches]
+        columns += [add(m[1]) for m in matches]
+        columns += [add(m[2]) for m in matches]
+        columns += [min(m[3], 0xFFFFFFFF) for m in matches]
+        ended.block = pack(columns)
 
     def _rule_id(self, rule: Rule) -> int:
         found = self._rule_index.get(id(rule))
@@ -317,24 +319,24 @@ class Record:
             self.rules.append(rule)
         return found
 
-    def _stage(self) -> tuple[str, int | None]:
-        """Where the passes that begin now belong: (stage, kernel)."""
-        for event in reversed(events.open_spans()):
-            if event.kind == "kernel":
-                kernel = self._kernel_of.get(id(event)) or self._open_kernel(event)
-                return "kernel", kernel.id
-            if event.kind == "schedule":
-                return "schedule", None
-        return "tensor graph", None
-
-    def _batch(self) -> int:
-        """The number of the realize that is going on; 0 outside of any."""
+    def _place(self) -> tuple[str, int | None, int]:
+        """Where the passes that begin now belong: (stage, kernel, batch)."""
+        stage, kernel, batch = "tensor graph", None, 0
         for event in events.open_spans():
-            if event.kind == "realize":
-                if event is not self._batches[0]:
-                    self._batches = (event, self._batches[1] + 1)
-                return self._batches[1]
-        return 0
+            if event.kind == "kernel":
+                stage = "kernel"
+                kernel = (self._kernel_of.get(id(event)) or self._open_kernel(event)).id
+            elif event.kind == "schedule":
+                stage = "schedule"
+            elif event.kind == "realize":
+                batch = self._batch_of(event)
+        return stage, kernel, batch
+
+    def _batch_of(self, event: Event) -> int:
+        """The number of a realize."""
+        if event is not self._batches[0]:
+            self._batches = (event, self._batches[1] + 1)
+        return self._batches[1]
 
     # *** the listener of events
 
@@ -357,7 +359,9 @@ class Record:
 
     def _open_kernel(self, event: Event) -> KernelRecord:
         with self._lock:
-            kernel = KernelRecord(len(self.kernels), event.name, event.data, self._batch())
+            around = [e for e in events.open_spans() if e.kind == "realize"]
+            batch = self._batch_of(around[0]) if around else 0
+            kernel = KernelRecord(len(self.kernels), event.name, event.data, batch)
             self.kernels.append(kernel)
             self._kernel_of[id(event)] = kernel
             event.data["kernel"] = kernel.id
@@ -377,6 +381,8 @@ class Record:
             kernel.ast_id = self.nodes.add(kernel.ast)
         if data.get("call") is not None:
             kernel.call_id = self.nodes.add(data["call"])
+        # What only this kernel's passes made can go now, as it would without a record.
+        self.nodes.forget_uops()
         if event.error is not None:
             kernel.error = f"{type(event.error).__name__}: {event.error}"
 
