@@ -1,1 +1,34 @@
-"""Where the time went: captures of counters and thread traces, read and summed."""
+"""Where the time went: captures of counters and thread traces, read and summed.
+
+Names are loaded on first use: reading arguments of a command must not wait for numpy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tinylab.profiler.capture import Capture as Capture, read_capture as read_capture
+    from tinylab.profiler.sqtt.encode import encode as encode
+    from tinylab.profiler.sqtt.trace import Trace as Trace
+    from tinylab.profiler.summary import summarize as summarize
+
+_HOMES = {
+    "Capture": "capture",
+    "read_capture": "capture",
+    "Trace": "sqtt.trace",
+    "encode": "sqtt.encode",
+    "summarize": "summary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)

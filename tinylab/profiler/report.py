@@ -188,7 +188,7 @@ def listing(trace: Trace, loaded: LoadedProgram | None = None) -> Iterator[Row]:
 def _chunk_rows(
     trace: Trace, loaded: LoadedProgram | None, number: int, start: int, end: int
 ) -> Iterator[Row]:
-    found = view.detail_of_chunk(trace, number)
+    found = view.detail_of_chunks(trace, range(number, number + 1))
     events = found.events
     own = (events.packet >= start) & (events.packet < end) & is_instruction(events)
     for row in np.flatnonzero(own).tolist():

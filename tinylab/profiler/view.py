@@ -6,7 +6,7 @@ a column is merged with its neighbours of the same lane and said to be several (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,12 +15,12 @@ import numpy as np
 
 from tinylab.profiler.capture import LoadedProgram
 from tinylab.profiler.sqtt.categories import CATEGORIES, categories, category_of
-from tinylab.profiler.sqtt.events import FOREIGN, Events, concatenate, is_instruction
+from tinylab.profiler.sqtt.events import FINISH, FOREIGN, Events, concatenate, is_instruction
 from tinylab.profiler.sqtt.execution import UNITS, cycles_by_op
 from tinylab.profiler.sqtt.native import Array
-from tinylab.profiler.sqtt.stats import class_name, class_of, gaps
+from tinylab.profiler.sqtt.stats import class_name, class_of, gaps, last_of_slots
 from tinylab.profiler.sqtt.trace import DETAIL_CHUNKS, Trace
-from tinylab.profiler.sqtt.waves import Waves, occupancy
+from tinylab.profiler.sqtt.waves import Waves
 
 Arrays = dict[str, Array]
 UNIT_LANE = 256  # lanes below are wave slots, lanes from here on UNITS
@@ -105,11 +105,19 @@ def _lane(waves: Waves) -> Array:
     return lane
 
 
-def wave_window(trace: Trace, start: int, end: int, columns: int = 2000) -> Arrays:
-    """Waves that touch a window: lane, start, end, threads, count of merged ones."""
+def wave_window(
+    trace: Trace, start: int, end: int, columns: int = 2000, lanes: Sequence[int] | None = None
+) -> Arrays:
+    """Waves that touch a window: lane, start, end, threads, count of merged ones.
+
+    ``lanes`` are those on screen; all by default.
+    """
     waves = trace.waves()
     ends = np.where(waves.closed, waves.end, trace.end_time)
-    rows = np.flatnonzero((waves.start < end) & (ends >= start))
+    inside = (waves.start < end) & (ends >= start)
+    if lanes is not None:
+        inside &= np.isin(_lane(waves), lanes)
+    rows = np.flatnonzero(inside)
     rows = rows[np.lexsort((waves.start[rows], _lane(waves)[rows]))]
     lane, first, last = _lane(waves)[rows], waves.start[rows], ends[rows]
     merged = merge(lane, first, last, start, end, columns)
@@ -152,7 +160,7 @@ def merge(
 
 def occupancy_window(trace: Trace, start: int, end: int, columns: int = 500) -> Arrays:
     """Living waves: mean and most in each column."""
-    times, counts = occupancy(trace.waves(), trace.end_time)
+    times, counts = trace.occupancy()
     edges = np.linspace(start, end, columns + 1)
     if not len(times):
         return {"mean": np.zeros(columns), "most": np.zeros(columns, np.int64)}
@@ -170,24 +178,18 @@ def occupancy_window(trace: Trace, start: int, end: int, columns: int = 500) -> 
 
 def detail(trace: Trace, start: int, end: int) -> Detail:
     """Everything around a window; latencies are complete inside it."""
-    chunks = trace.chunks_of(start, end)
-    return _detail(trace, range(max(chunks.start - 1, 0), min(chunks.stop + 1, len(trace.states))))
+    return detail_of_chunks(trace, trace.chunks_of(start, end))
 
 
-def detail_of_chunk(trace: Trace, number: int) -> Detail:
-    """One chunk and its neighbours."""
-    return _detail(trace, range(max(number - 1, 0), min(number + 2, len(trace.states))))
-
-
-def _detail(trace: Trace, numbers: range) -> Detail:
+def detail_of_chunks(trace: Trace, numbers: range) -> Detail:
+    """Some chunks, with what was under way as they begin."""
     parts = [trace.part(n) for n in numbers]
-    pieces = [p.events.take(slice(0 if i == 0 else p.first, None)) for i, p in enumerate(parts)]
-    pcs = [p.pcs[0 if i == 0 else p.first :] for i, p in enumerate(parts)]
-    events = concatenate(trace.table, pieces)
-    if parts:
-        # Issued before what is shown, and here only because executions name them.
-        events.action[: parts[0].first] = FOREIGN
+    events, pcs = _under_way(trace, numbers.start)
+    events = concatenate(
+        trace.table, [events, *(p.events.take(slice(p.first, None)) for p in parts)]
+    )
     found = gaps(events)
+    _complete(trace, events, found.latency, numbers.stop)
     none = np.empty(0, np.int64)
     stamps, unit, issue = none, none, none
     if parts:
@@ -197,7 +199,7 @@ def _detail(trace: Trace, numbers: range) -> Detail:
     first, last = _busy(trace, events, stamps, unit, issue)
     return Detail(
         events,
-        np.concatenate([none, *pcs]),
+        np.concatenate([pcs, *(p.pcs[p.first :] for p in parts)]),
         found.latency,
         found.stall,
         first,
@@ -208,6 +210,36 @@ def _detail(trace: Trace, numbers: range) -> Detail:
         np.concatenate([none, *(p.ready_time for p in parts)]),
         np.concatenate([none, *(p.ready_mask for p in parts)]),
     )
+
+
+def _under_way(trace: Trace, chunk: int) -> tuple[Events, Array]:
+    """Events of earlier chunks: the last of each slot, and those that still have to execute."""
+    if chunk >= len(trace.states):
+        return concatenate(trace.table, []), np.empty(0, np.int64)
+    state = trace.states[chunk]
+    waiting = state.pending.take(slice(None))
+    # They are here only because executions name them.
+    waiting.action = np.full(len(waiting), FOREIGN, np.uint8)
+    parts, pcs = [waiting], [state.pending_pcs]
+    if state.carry is not None and state.carry_numbers is not None:
+        addresses = trace.program.addresses if trace.program else np.array([-1], np.int64)
+        parts.append(state.carry)
+        pcs.append(np.where(state.carry_numbers >= 0, addresses[state.carry_numbers], -1))
+    every = concatenate(trace.table, parts)
+    order = np.argsort(every.packet, kind="stable")
+    return every.take(order), np.concatenate(pcs)[order]
+
+
+def _complete(trace: Trace, events: Events, latency: Array, chunk: int) -> None:
+    """Latencies that end in later chunks."""
+    last = last_of_slots(events)
+    open_rows = last[is_instruction(events)[last] & (events.action[last] != FINISH)]
+    for row in open_rows.tolist():
+        slot = int(events.slot[row])
+        later = (f for f in trace.firsts[chunk:] if f.time[slot] >= 0)
+        first = next(later, None)
+        if first is not None and first.real[slot]:
+            latency[row] = max(int(first.time[slot] - events.time[row]), 0)
 
 
 def _issue_rows(every: Events, own: Events, issue: Array) -> Array:

@@ -15,7 +15,6 @@ from tinylab.profiler.sqtt.packets import (
     ALU_SOURCES,
     MEM_UNITS,
     WINDOW_NIBBLES,
-    Bits,
     PacketType,
     Table,
 )
@@ -267,8 +266,3 @@ def _register(table: Table, r: RegSpec) -> _Plan:
         return _Plan(r.time, _REG, "REG_CS", {"me": 1, "addr": r.address - 0x2E00, "data": r.value})
     values = {"me": 1, "reg_type": 3, "op": 1, "addr": r.address, "data": r.value}
     return _Plan(r.time, _REG, "REG", values)
-
-
-def bits_of(table: Table, name: str, key: str) -> Bits:
-    """Where a field of a packet stands."""
-    return table.by_name[name].fields[key]

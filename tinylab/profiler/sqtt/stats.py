@@ -65,6 +65,32 @@ def gaps(events: Events) -> Gaps:
     return Gaps(latency, stall)
 
 
+@dataclass(frozen=True)
+class Firsts:
+    """The first event of each slot in a chunk: its time (-1: none), if it is an instruction."""
+
+    time: Array
+    real: Array
+
+
+def last_of_slots(events: Events) -> Array:
+    """The row of the last event of each slot, in stream order; other SIMDs' events do not count."""
+    own = np.flatnonzero(events.action != FOREIGN)
+    _slots, first = np.unique(events.slot[own][::-1], return_index=True)
+    found: Array = np.sort(own[len(own) - 1 - first])
+    return found
+
+
+def firsts_of(events: Events) -> Firsts:
+    """What ends the latency of events of earlier chunks."""
+    time, real = np.full(256, -1, np.int64), np.zeros(256, bool)
+    own = np.flatnonzero(events.action != FOREIGN)
+    slots, first = np.unique(events.slot[own], return_index=True)
+    time[slots] = events.time[own[first]]
+    real[slots] = is_instruction(events)[own[first]]
+    return Firsts(time, real)
+
+
 class Tally:
     """Sums that grow chunk by chunk; a wave's last event waits for its successor."""
 
@@ -72,14 +98,14 @@ class Tally:
         self.table = table
         self.by_instruction = Sums(instructions)
         self.by_class = Sums(CLASSES)
-        self._carry = concatenate(table, [])
-        self._numbers = np.empty(0, np.int64)
+        self.carry = concatenate(table, [])  # the last event of each slot so far
+        self.carry_numbers = np.empty(0, np.int64)
 
     def add(self, events: Events, numbers: Array) -> None:
         """More events, and which instruction each is (-1: not known)."""
-        old = len(self._carry)
-        every = concatenate(self.table, [self._carry, events])
-        number = np.concatenate([self._numbers, numbers])
+        old = len(self.carry)
+        every = concatenate(self.table, [self.carry, events])
+        number = np.concatenate([self.carry_numbers, numbers])
         found = gaps(every)
         real = is_instruction(every) & (every.action != FOREIGN)
         fresh = np.arange(len(every)) >= old
@@ -88,10 +114,8 @@ class Tally:
         self._keep(every, number)
 
     def _keep(self, every: Events, number: Array) -> None:
-        own = np.flatnonzero(every.action != FOREIGN)
-        _slots, first = np.unique(every.slot[own][::-1], return_index=True)
-        last = np.sort(own[len(own) - 1 - first])
-        self._carry, self._numbers = every.take(last), number[last]
+        last = last_of_slots(every)
+        self.carry, self.carry_numbers = every.take(last), number[last]
 
 
 class Sums:

@@ -26,10 +26,11 @@ from tinylab.profiler.sqtt.events import (
 )
 from tinylab.profiler.sqtt.execution import Executions, match_all, units_of
 from tinylab.profiler.sqtt.native import Array, Packets, decode, field_of
+from tinylab.profiler.sqtt.packets import MISC_TYPES, Table
 from tinylab.profiler.sqtt.registers import PROGRAM_HIGH, PROGRAM_LOW, REG_KINDS, Registers
-from tinylab.profiler.sqtt.stats import Tally, class_of
+from tinylab.profiler.sqtt.stats import Firsts, Tally, class_of, firsts_of
 from tinylab.profiler.sqtt.walk import Program, no_waves, walk
-from tinylab.profiler.sqtt.waves import Pairing, Waves
+from tinylab.profiler.sqtt.waves import Pairing, Waves, occupancy
 
 CHUNK_NIBBLES = 1 << 19
 DETAIL_CHUNKS = 96  # a window of more is shown as densities
@@ -48,6 +49,8 @@ class State:
     pcs: Array
     pending: Events
     pending_pcs: Array
+    carry: Events | None = None  # the last event of each slot, and which instruction it is
+    carry_numbers: Array | None = None
     entry: dict[int, int] = field(default_factory=dict)  # registers that say where waves begin
     mapping: bool = True  # false once events and program disagreed
 
@@ -106,6 +109,7 @@ class Trace:
         self.facts = Facts(self.table)
         self.states: list[State] = []
         self.activity: list[Array] = []  # events by class, a row a chunk
+        self.firsts: list[Firsts] = []  # first event of each slot, one a chunk
         self.unmatched = 0  # executions without an issue
         self.mapped = 0
         self._chunk = chunk_nibbles
@@ -115,6 +119,7 @@ class Trace:
         self._state = State(Cursor(), no_waves(), none, np.empty(0, np.int64))
         self._cache: OrderedDict[int, Part] = OrderedDict()
         self._waves: tuple[int, Waves] | None = None
+        self._occupancy: tuple[int, Array, Array] | None = None
         self.done = self.stream.end == 0
         if self.done and len(self.stream.data):
             self.faults.append(Fault(0, 0, "the stream is shorter than one packet", fatal=True))
@@ -159,6 +164,7 @@ class Trace:
 
     def _next_chunk(self) -> None:
         state = self._state
+        state.carry, state.carry_numbers = self.tally.carry, self.tally.carry_numbers
         self.states.append(state.copy())
         packets = self._decode(state.cursor, self.counts)
         self.facts.add(packets)
@@ -175,6 +181,7 @@ class Trace:
         pcs = part.pcs[part.first :]
         numbers = self.program.numbers(pcs) if self.program else pcs
         self.tally.add(fresh, numbers)
+        self.firsts.append(firsts_of(fresh))
         self.activity.append(np.bincount(class_of(fresh), minlength=512))
         self.unmatched += int((part.executions.issue < 0).sum())
         self.mapped += int((pcs >= 0).sum())
@@ -256,6 +263,12 @@ class Trace:
             self._waves = (len(self.states), self.pairing.waves())
         return self._waves[1]
 
+    def occupancy(self) -> tuple[Array, Array]:
+        """Living waves: (times, counts), a count holds from its time to the next."""
+        if self._occupancy is None or self._occupancy[0] != len(self.states):
+            self._occupancy = (len(self.states), *occupancy(self.waves(), self.end_time))
+        return self._occupancy[1:]
+
     @property
     def span(self) -> tuple[int, int]:
         """First wave start to last wave end, where a viewer should open; else the whole stream."""
@@ -270,6 +283,7 @@ class Trace:
         """What was lost, passed over or not understood, counted."""
         return {
             "lost": self.facts.lost,
+            "registers_dropped": self.facts.registers_dropped,
             "undecoded_nibbles": int(self.counts[-1]),
             "odd_timestamps": self.cursor.odd_timestamps,
             "dropped_tail_nibbles": max(2 * len(self.stream.data) - self.cursor.position, 0)
@@ -284,10 +298,11 @@ class Trace:
 class Facts:
     """Small things that are gathered on the way: markers, timestamps, losses."""
 
-    def __init__(self, table: object) -> None:
+    def __init__(self, table: Table) -> None:
         self.table = table
         self.monotonic = True
-        self.lost = 0
+        self.lost = 0  # packets that the hardware says it lost
+        self.registers_dropped = 0
         self.exec_counts = {"ALUEXEC": np.zeros(4, np.int64), "VMEMEXEC": np.zeros(4, np.int64)}
         self.mask_waves = 0
         self.issue_slots = np.zeros(4, np.int64)
@@ -323,7 +338,8 @@ class Facts:
 
     def _cdna(self, packets: Packets) -> None:
         self.misc += np.bincount(packets.field("MISC", "misc_type").astype(np.int64), minlength=8)
-        self.lost = int(self.misc[2]) + self._dropped(packets)
+        self.lost = int(self.misc[MISC_TYPES.index("PACKET_LOST")])
+        self.registers_dropped += int(packets.field("REG", "dropped_prev").sum())
         raw = packets.raw[packets.where("ISSUE")].astype(np.int64)
         states = (raw[:, None] >> (8 + 2 * np.arange(10))) & 3
         self.issue_slots += np.bincount(states.ravel(), minlength=4)
@@ -331,11 +347,6 @@ class Facts:
         rows = rows[field_of(packets.raw[rows], 4, 12) == 0]
         if len(rows):
             self.timestamps.append((packets.time[rows], field_of(packets.raw[rows], 16, 48)))
-
-    def _dropped(self, packets: Packets) -> int:
-        self._registers_lost = getattr(self, "_registers_lost", 0)
-        self._registers_lost += int(packets.field("REG", "dropped_prev").sum())
-        return self._registers_lost
 
     def pairs(self, which: list[tuple[Array, Array]]) -> tuple[Array, Array]:
         """All stamps and values of markers or timestamps."""

@@ -35,10 +35,8 @@ class Waves:
 
     def flat_unit(self) -> Array:
         """One number for array and unit, as viewers count them."""
-        return self.unit + self.table.units_per_array * self.array
-
-
-_START, _END, _PLACE, _TIME, _THREADS, _PACKET = range(6)
+        found: Array = self.unit + self.table.units_per_array * self.array
+        return found
 
 
 class Pairing:

@@ -1,0 +1,97 @@
+"""Captures from strangers: nothing outside the folder, nothing believed, every refusal in words."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.profiler import fuzz
+from tinylab.errors import CaptureError
+from tinylab.profiler.capture import read_capture
+from tinylab.profiler.demo import FOLDER, write_demo
+from tinylab.profiler.summary import summarize
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(FOLDER, tmp_path / "capture"))
+
+
+def change(folder: Path, key: str, **values: Any) -> None:
+    file = folder / "capture.json"
+    found = json.loads(file.read_text())
+    found[key][0].update(values)
+    file.write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize("name", ["../se0.sqtt", "/etc/hostname", "", "..", "a/b", "a\\b", 7])
+def test_files_stay_in_the_folder(folder: Path, name: object) -> None:
+    change(folder, "sqtt", file=name)
+    with pytest.raises(CaptureError, match="file is"):
+        read_capture(folder)
+
+
+def test_what_is_missing_is_named(folder: Path) -> None:
+    (folder / "se1.sqtt").unlink()
+    with pytest.raises(CaptureError, match=r"se1\.sqtt"):
+        summarize(read_capture(folder))
+    (folder / "capture.json").unlink()
+    with pytest.raises(CaptureError, match=r"no capture\.json"):
+        read_capture(folder)
+    shutil.copytree(FOLDER, folder, dirs_exist_ok=True)
+    with pytest.raises(CaptureError, match="there are captures in capture"):
+        read_capture(folder.parent)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, "\xff"])
+def test_json_that_is_none_is_refused(folder: Path, text: str) -> None:
+    (folder / "capture.json").write_text(text, encoding="latin-1")
+    with pytest.raises(CaptureError, match=r"capture\.json"):
+        read_capture(folder)
+
+
+def test_a_stream_without_its_program_is_still_shown(folder: Path) -> None:
+    (folder / "program0.co").write_bytes(b"nothing")
+    found = summarize(read_capture(folder))["sqtt"][0]
+    assert len(found["waves"]["rows"]) == 96
+    assert not found["instructions"]["mapped_to_pc"]
+    assert len(found["instructions"]["rows"]) == 474
+
+
+def test_runs_of_a_program_are_numbered_in_order(folder: Path) -> None:
+    file = folder / "capture.json"
+    found = json.loads(file.read_text())
+    found["ranges"] += [{**found["ranges"][0], "exec_tag": tag} for tag in (7, 3)]
+    file.write_text(json.dumps(found))
+    capture = read_capture(folder)
+    assert [capture.run_number(0, tag) for tag in (1, 3, 7)] == [1, 2, 3]
+
+
+def test_the_shipped_demonstration_is_what_its_script_makes(tmp_path: Path) -> None:
+    write_demo(tmp_path)
+    made = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert made == {p.name: p.read_bytes() for p in FOLDER.iterdir()}
+
+
+def test_the_demonstration_is_whole() -> None:
+    found = summarize(read_capture(FOLDER))
+    assert found["faults"] == []
+    for stream in found["sqtt"]:
+        assert stream["instructions"]["mapped_to_pc"]
+        assert stream["dispatch"]["hash_matches_program"]
+        assert stream["dispatch"]["entry_pc"] == 4096
+        assert stream["waves_unclosed"] == stream["waves_unopened"] == 0
+    valu = found["pmc"][0]["counters"]["SQ_INSTS_VALU"]
+    traced = [r for r in found["sqtt"][0]["instructions"]["rows"] if r[2].startswith("VALU")]
+    waves = 96 * len(found["sqtt"])
+    assert valu["sum"] == len(traced) // 6 * waves
+
+
+def test_damaged_captures_are_read_or_refused() -> None:
+    seen = fuzz.run(60)
+    assert seen["read"] > 10
+    assert seen["refused"] > 2

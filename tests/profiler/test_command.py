@@ -1,0 +1,130 @@
+"""`tinylab profile` in a terminal and for scripts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.profiler.captures import every_capture, recorded
+from tinylab.lab.cli import main
+from tinylab.profiler import terminal
+from tinylab.profiler.demo import FOLDER
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> list[str]:
+    assert main(["profile", *args]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def rows(lines: list[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in lines]
+
+
+def test_sources_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    out = "\n".join(run(capsys, str(FOLDER)))
+    for word in ("demo_squares", "pmc0", "se0", "se1", "3600"):
+        assert word in out
+
+
+def test_a_listing_has_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, str(FOLDER), "-s", "se0")
+    assert lines[0] == "se0"
+    assert lines[1].split() == ["clk", "unit", "op", "dur", "delay", "info"]
+    clocks = [int(line.split()[0]) for line in lines[2:] if line and line[0].isdigit()]
+    assert clocks == sorted(clocks)
+    assert len(clocks) == 96 + 474 + 354 - 6
+
+
+def test_a_listing_as_lines_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(run(capsys, str(FOLDER), "-s", "se0", "--json", "-n", "200"))
+    assert len(found) == 200
+    assert list(found[0]) == ["table", "clk", "unit", "op", "dur", "delay", "info"]
+    issued = next(r for r in found if r["op"] == "SMEM_RD")
+    assert issued["clk"] == 2060
+    assert str(issued["info"]).startswith("0x1000")
+
+
+def test_counters_as_tables_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "\n".join(run(capsys, str(FOLDER), "-s", "pmc0"))
+    assert "VALU utilization" in text
+    assert "100 * (sum(SQ_INSTS_VALU)" in text
+    found = rows(run(capsys, str(FOLDER), "-s", "pmc0", "--json"))
+    by_engine = [r for r in found if r["table"] == "sums by se"]
+    assert by_engine[0]["se0"] == by_engine[0]["se1"]
+
+
+def test_sums_over_instructions(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(run(capsys, str(FOLDER), "-s", "se0", "-i", "--json"))
+    assert len(found) == 24
+    assert sum(int(str(r["hits"])) for r in found) == 474
+
+
+def test_top_kernels_and_comparison(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(run(capsys, str(FOLDER), "-t", "1", "--json"))
+    assert found == [
+        {
+            "table": "top 1 kernels",
+            "kernel": "demo_squares",
+            "runs": 1,
+            "total ns": 3600,
+            "mean ns": 3600,
+            "share": "100.0%",
+        }
+    ]
+    assert "1.00x" in "\n".join(run(capsys, str(FOLDER), str(FOLDER)))
+
+
+def test_a_bare_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(FOLDER / "se0.sqtt")
+    assert "no code object" in run(capsys, file)[-2]
+    found = json.loads(run(capsys, file, "--summary-json")[0])
+    assert found["sqtt"][0]["layout"] == 3
+    forced = json.loads(run(capsys, file, "--family", "cdna", "--summary-json")[0])
+    assert forced["sqtt"][0]["layout"] == "cdna"
+
+
+def test_the_summary_asks_no_disassembler(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise AssertionError("a child process was started")
+
+    monkeypatch.setattr(subprocess, "run", refuse)
+    found = json.loads(run(capsys, str(FOLDER), "--summary-json")[0])
+    assert found["sqtt"][0]["instructions"]["mapped_to_pc"]
+
+
+@recorded
+@every_capture
+def test_the_summary_of_a_recorded_capture(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden = json.loads((folder / "golden.json").read_text())
+    found = json.loads(run(capsys, str(folder), "--summary-json")[0])
+    assert found["pmc"] == golden["pmc"]
+    assert [list(s) for s in found["sqtt"]] == [list(s) for s in golden["sqtt"]]
+
+
+def test_mistakes_are_one_sentence_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(FOLDER), "-s", "nothing"]) == 2
+    assert "it has pmc0, se0, se1" in capsys.readouterr().err
+    assert main(["profile", "/no/such/folder"]) == 2
+    assert capsys.readouterr().err.startswith("tinylab: there is no")
+
+
+def test_colours_are_for_terminals(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\x1b" not in "".join(run(capsys, str(FOLDER)))
+    monkeypatch.setattr(terminal.sys.stdout, "isatty", lambda: True)
+    assert "\x1b" not in "".join(run(capsys, str(FOLDER)))  # NO_COLOR is set in tests
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m tinylab.lab.cli profile {FOLDER} -s se0 | head -2"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert done.stderr == ""
