@@ -57,6 +57,20 @@ class Live:
 
 live = Live()
 
+# The marks of a tensor of which it is not known what it was made from.
+ANYTHING = -1
+
+
+def mark_of(uop: UOp) -> int:
+    """Two of 512 bits.
+
+    A tensor has the marks of all tensors it was made from, so that most of those that do not
+    contain a value are told apart without a look at their graphs.
+    """
+    place = id(uop) >> 4
+    return 1 << (place & 511) | 1 << (place >> 9 & 511)
+
+
 # The axis id of the loop in an iota; it never meets another loop.
 _IOTA_AXIS = -7
 
@@ -64,18 +78,20 @@ _IOTA_AXIS = -7
 class TensorCore(OpMixin):
     """A node of the graph with the primitives of the language."""
 
-    __slots__ = ("__weakref__", "_view_of", "grad", "is_param", "uop")
+    __slots__ = ("__weakref__", "_marks", "_view_of", "grad", "is_param", "uop")
 
     uop: UOp
     grad: Any
     is_param: bool | None
     _view_of: weakref.ref[Any] | None
+    _marks: int  # see `mark_of`
 
     @classmethod
     def _from_uop(cls, uop: UOp) -> Self:
         """A tensor for a node, not yet known to anyone."""
         self = object.__new__(cls)
         self.uop, self.grad, self.is_param, self._view_of = uop, None, None, None
+        self._marks = ANYTHING
         return self
 
     # *** what it is

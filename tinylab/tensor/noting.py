@@ -13,7 +13,7 @@ from tinylab.dtype import dtypes
 from tinylab.helpers.context import TRACEMETA
 from tinylab.helpers.measure import Metadata
 from tinylab.opcodes import Ops
-from tinylab.tensor.core import TensorCore, live
+from tinylab.tensor.core import TensorCore, live, mark_of
 from tinylab.trace import provenance
 from tinylab.trace.record import active
 from tinylab.uop.ops import UOp
@@ -79,7 +79,11 @@ def publish(result: Any, name: str, args: Iterable[Any]) -> Any:
             live.add(found[0])
             return result
         note_nodes([t.uop for t in found], name, {t.uop for t in given})
+        marks = 0
+        for t in given:
+            marks |= t._marks
         for t in found:
+            t._marks = marks | mark_of(t.uop)
             live.add(t)
     return result
 

@@ -29,7 +29,7 @@ from tinylab.gradient import compute_gradient
 from tinylab.helpers.context import TRAINING, Context
 from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk
-from tinylab.tensor.core import canonical, live
+from tinylab.tensor.core import ANYTHING, canonical, live, mark_of
 from tinylab.tensor.interchange import TensorInterchange
 from tinylab.tensor.noting import note_methods, note_nodes
 from tinylab.tensor.random import counters_of
@@ -78,6 +78,7 @@ class Tensor(TensorInterchange, metaclass=_TensorType):
     ) -> None:
         self.grad: Tensor | None = None
         self._view_of = None
+        self._marks = ANYTHING if isinstance(data, UOp) else 0
         self.is_param = None
         if requires_grad is not None:
             _deprecated("requires_grad", "is_param_()")
@@ -143,6 +144,7 @@ class Tensor(TensorInterchange, metaclass=_TensorType):
     def _stored(self) -> Tensor:
         """The values in one piece of memory, in a type that has storage."""
         refuse_data_access()
+        realize_all([self])
         found = self.cast(strong_dtype(self.dtype)).contiguous()
         realize_all([found])
         if not found.uop.has_buffer_identity():
@@ -175,6 +177,7 @@ class Tensor(TensorInterchange, metaclass=_TensorType):
         """Move this tensor to another device."""
         found = self.to(device)
         self.uop, self.grad, self._view_of = found.uop, found.grad, None
+        self._marks = ANYTHING
         return self
 
     def clone(self, device: Any = None) -> Tensor:
@@ -219,7 +222,7 @@ class Tensor(TensorInterchange, metaclass=_TensorType):
         """
         if x.shape != self.shape:
             raise ContractError(f"replace shape mismatch {self.shape} != {x.shape}")
-        self.uop, self._view_of = x.uop, None
+        self.uop, self._view_of, self._marks = x.uop, None, x._marks
         return self
 
     def __setitem__(self, indices: Any, v: Any) -> None:
@@ -475,13 +478,21 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
     )
     for stream, counter in streams:
         stream.counter = becomes.get(counter, counter)
-    _look_at_memory([*wanted, *(t for t in live)], becomes)
+    _look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)
 
 
 def _needs_memory(t: Tensor) -> bool:
     """Whether a tensor has values that are not stored yet."""
     empty = any(isinstance(s, int) and s == 0 for s in t.shape)
     return not empty and not dtypes.is_weak(t.dtype) and to_store(t.uop) is not None
+
+
+def _concerned(roots: Sequence[UOp], becomes: dict[UOp, UOp]) -> Iterable[Tensor]:
+    """The tensors that may contain a computed value; after a write in place, all."""
+    if len(roots) > 16 or any(x.op is Ops.AFTER for x in becomes):
+        return live
+    marks = [mark_of(u) for u in roots]
+    return [t for t in live if any(t._marks & m == m for m in marks)]
 
 
 def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
