@@ -1,88 +1,363 @@
-"""State: files that come back as they went, and clear words for those that do not."""
+"""State dicts, and files of them: safetensors, PyTorch's, archives; damaged ones, hostile ones."""
 
-from __future__ import annotations
-
+import io
 import json
+import os
 import pathlib
+import pickle
+import random
 import struct
+import tarfile
+import zipfile
 
 import numpy as np
 import pytest
 
 from tinylab import Tensor, dtypes, nn
-from tinylab.errors import CreationError, OperandError, ShapeError
+from tinylab.errors import DeviceError, FileFormatError, OperandError, ShapeError
 from tinylab.nn.state import (
+    TensorIO,
+    fs_load,
+    fs_store,
+    get_parameters,
     get_state_dict,
+    inverse_safe_dtypes,
     load_state_dict,
-    safe_dtypes,
     safe_load,
     safe_load_metadata,
     safe_save,
+    tar_extract,
+    torch_load,
+    zip_extract,
 )
 
-
-def test_round_trip(tmp_path: pathlib.Path) -> None:
-    path = str(tmp_path / "a.safetensors")
-    tensors = {name: Tensor([[0, 1, 1]], dtype=dtype) for name, dtype in safe_dtypes.items()} | {
-        "none": Tensor.zeros(0, 3),
-        "one": Tensor(5, dtype=dtypes.int64),
-        "lazy": Tensor.arange(4) * 2,
-    }
-    safe_save(tensors, path, {"note": "x"})
-    loaded = safe_load(path)
-    assert list(loaded) == list(tensors)
-    for name, t in tensors.items():
-        assert loaded[name].dtype is t.dtype
-        assert loaded[name].tolist() == t.tolist()
-    assert safe_load_metadata(path)[2]["__metadata__"] == {"note": "x"}
-    assert not list(tmp_path.glob("*.tmp"))
+# *** names
 
 
-def test_agrees_with_the_format(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "b.safetensors"
-    safe_save({"w": Tensor([[1.5, 2.0]])}, str(path))
-    raw = path.read_bytes()
-    (length,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8 : 8 + length])
-    assert header == {"w": {"dtype": "F32", "shape": [1, 2], "data_offsets": [0, 8]}}
-    assert length % 8 == 0
-    assert raw[8 + length :] == struct.pack("<2f", 1.5, 2.0)
+class Net:
+    def __init__(self):
+        self.layers = [nn.Linear(3, 4), Tensor.relu, nn.Linear(4, 2, bias=False)]
+        self.named = {"a": nn.LayerNorm(2)}
 
 
-def test_damaged_files(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "c.safetensors"
-    for raw in (b"", struct.pack("<Q", 99) + b"{}", struct.pack("<Q", 2) + b"{]"):
-        path.write_bytes(raw)
-        with pytest.raises(CreationError, match="no safetensors file"):
-            safe_load(path)
-    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 8)
-    with pytest.raises(CreationError, match="damaged file"):
-        safe_load(path)
-    header = json.dumps({"w": {"dtype": "C64", "shape": [1], "data_offsets": [0, 8]}}).encode()
-    path.write_bytes(struct.pack("<Q", len(header)) + header + b"\0" * 8)
-    with pytest.raises(CreationError, match="type C64"):
-        safe_load(path)
+NAMES = ["layers.0.weight", "layers.0.bias", "layers.2.weight", "named.a.weight", "named.a.bias"]
 
 
-def test_load_into_a_model(tmp_path: pathlib.Path) -> None:
-    a, b = nn.Linear(3, 2), nn.Linear(3, 2)
-    path = str(tmp_path / "d.safetensors")
-    safe_save(get_state_dict(a), path)
-    load_state_dict(b, safe_load(path))
-    assert np.array_equal(a.weight.numpy(), b.weight.numpy())
-    x = Tensor.ones(1, 3)
-    assert a(x).tolist() == b(x).tolist()
+def test_tensors_are_named_by_their_path():
+    assert list(get_state_dict(Net())) == NAMES
+    assert len(get_parameters(Net())) == 5
 
 
-def test_what_does_not_fit() -> None:
-    model = nn.Linear(3, 2)
-    state = get_state_dict(model)
-    with pytest.raises(ShapeError, match="shape mismatch for weight"):
-        load_state_dict(model, {**state, "weight": Tensor.zeros(2, 2)})
-    with pytest.raises(OperandError, match="'bias' is missing"):
-        load_state_dict(model, {"weight": state["weight"], "bais": state["bias"]}, verbose=False)
-    with pytest.warns(UserWarning, match="unused weights"):
-        load_state_dict(model, {**state, "more": Tensor.zeros(1)})
-    load_state_dict(model, {"weight": Tensor.zeros(2, 3)}, strict=False)
-    assert model.weight.tolist() == [[0] * 3] * 2
+def test_a_state_goes_from_one_model_into_another():
+    one, other = Net(), Net()
+    load_state_dict(other, get_state_dict(one), verbose=False)
+    for a, b in zip(get_parameters(one), get_parameters(other), strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+        assert a.uop is not b.uop
+
+
+def test_what_does_not_fit_is_said():
+    state = get_state_dict(Net())
+    short = {k: v for k, v in state.items() if k != "layers.0.bias"}
+    with pytest.raises(OperandError, match=r"layers\.0\.bias"):
+        load_state_dict(Net(), short)
+    load_state_dict(Net(), short, strict=False)
+    with pytest.raises(ShapeError, match="shape mismatch"):
+        load_state_dict(Net(), {**state, "layers.0.bias": Tensor.zeros(5)})
+    with pytest.warns(UserWarning, match="unused"):
+        load_state_dict(Net(), {**state, "more": Tensor.zeros(5)})
+
+
+# *** safetensors
+
+VALUES = {
+    dtypes.bool: [True, False, True], dtypes.uint8: [0, 7, 255], dtypes.int8: [-128, 0, 127],
+    dtypes.int16: [-5, 0, 5], dtypes.uint16: [0, 1, 65535], dtypes.int32: [-5, 0, 5],
+    dtypes.uint32: [0, 1, 2**32 - 1], dtypes.int64: [-(2**60), 0, 5],
+    dtypes.uint64: [0, 1, 2**64 - 1], dtypes.float16: [0.5, -2.0, 6e-8],
+    dtypes.bfloat16: [0.5, -2.0, 1e30], dtypes.float32: [0.5, float("inf"), 1e-40],
+    dtypes.float64: [0.5, -1e300, 5e-324], dtypes.fp8e4m3: [0.5, -448.0, 1.0],
+    dtypes.fp8e5m2: [0.5, -57344.0, 1.0],
+}  # fmt: skip
+
+
+def test_every_type_comes_back_bit_by_bit(tmp_path):
+    assert set(VALUES) == set(inverse_safe_dtypes)
+    saved = {d.name: Tensor(v, dtype=d) for d, v in VALUES.items()}
+    saved["none"], saved["one"] = Tensor.zeros(0, 3), Tensor(7, dtype=dtypes.int32)
+    saved["turned"] = Tensor([[1, 2, 3], [4, 5, 6]]).T
+    path = tmp_path / "all.safetensors"
+    safe_save(saved, str(path), {"made by": "a test"})
+    found = safe_load(path)
+    assert list(found) == list(saved)
+    for name, t in saved.items():
+        assert (found[name].shape, found[name].dtype) == (t.shape, t.dtype)
+        assert bytes(found[name]._bytes()) == bytes(t.contiguous()._bytes()), name
+    assert safe_load_metadata(path)[2]["__metadata__"] == {"made by": "a test"}
+    assert os.listdir(tmp_path) == ["all.safetensors"]
+
+
+def test_the_safetensors_package_reads_what_is_written_and_writes_what_is_read(tmp_path):
+    package = pytest.importorskip("safetensors.numpy")
+    safe_save({"x": Tensor([[1.5, 2.0]]), "n": Tensor([1, 2])}, tmp_path / "ours")
+    theirs = package.load_file(tmp_path / "ours")
+    assert theirs["x"].tolist() == [[1.5, 2.0]]
+    package.save_file({"y": np.arange(6, dtype=np.int16).reshape(2, 3)}, tmp_path / "theirs")
+    assert safe_load(str(tmp_path / "theirs"))["y"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_file_is_read_when_its_tensors_are(tmp_path):
+    safe_save({"x": Tensor([1.0, 2.0])}, tmp_path / "x")
+    found = safe_load(tmp_path / "x")["x"]
+    safe_save({"x": Tensor([3.0, 4.0])}, tmp_path / "x")  # another file of the same name
+    assert (found + 1).tolist() == [2.0, 3.0]
+
+
+def header(entries, body=b""):
+    text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"\1\2\3", "too few"),
+        (struct.pack("<Q", 2**60) + b"{}", "a header of"),
+        (header(b"{nonsense"), "no JSON"),
+        (header(b"\xff\xfe"), "no JSON"),
+        (header([1, 2]), "is a list"),
+        (header({"x": 5}), "entry of 'x'"),
+        (header({"x": {"dtype": "F32", "shape": [1]}}), "entry of 'x'"),
+        (header({"x": {"dtype": "F7", "shape": [1], "data_offsets": [0, 4]}}), "F7"),
+        (
+            header({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}, bytes(4)),
+            "damaged",
+        ),
+        (
+            header({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}, bytes(4)),
+            "damaged",
+        ),
+        (header({"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, -4]}}), "damaged"),
+        (header({"x": {"dtype": "U8", "shape": [True], "data_offsets": [0, 1]}}, b"x"), "damaged"),
+        (header({"x": {"dtype": "U8", "shape": [1.0], "data_offsets": [0, 1]}}, b"x"), "damaged"),
+        (header({"x": {"dtype": "U8", "shape": "1", "data_offsets": [0, 1]}}, b"x"), "damaged"),
+    ],
+)
+def test_a_wrong_safetensors_file_is_an_error_in_words(raw, says):
+    with pytest.raises(FileFormatError, match=says):
+        safe_load(Tensor(raw))
+
+
+def test_files_that_are_missing_or_empty_are_errors(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        safe_load(tmp_path / "none")
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(FileFormatError, match="too few"):
+        safe_load(tmp_path / "empty")
+
+
+def test_a_failed_save_leaves_the_old_file(tmp_path):
+    path = tmp_path / "x"
+    safe_save({"x": Tensor([1.0])}, path)
+    with pytest.raises(TypeError):
+        safe_save({"x": Tensor([2.0])}, path, {"not": object()})
+    assert safe_load(path)["x"].tolist() == [1.0]
+    assert os.listdir(tmp_path) == ["x"]
+
+
+# *** PyTorch
+
+torch = pytest.importorskip("torch")
+
+
+def saved(value, new=True):
+    file = io.BytesIO()
+    torch.save(value, file, _use_new_zipfile_serialization=new)
+    return Tensor(file.getvalue())
+
+
+TORCH = {
+    "float": lambda: torch.tensor([[1.5, -2.0]]), "int": lambda: torch.arange(5),
+    "half": lambda: torch.tensor([0.5, 1.0]).half(), "bf16": lambda: torch.tensor([0.5]).bfloat16(),
+    "bool": lambda: torch.tensor([True, False]), "turned": lambda: torch.arange(6.0).view(2, 3).T,
+    "gaps": lambda: torch.arange(20.0)[3:15:4], "window": lambda: torch.arange(20.0)[5:9],
+    "repeated": lambda: torch.tensor([1.0, 2.0]).expand(3, 2), "none": lambda: torch.zeros(0, 3),
+    "overlap": lambda: torch.arange(6.0).unfold(0, 3, 1), "one": lambda: torch.tensor(7),
+    "parameter": lambda: torch.nn.Parameter(torch.ones(2)),
+    "backward": lambda: torch.arange(6.0).view(2, 3).flip(1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["archive", "pickles"])
+@pytest.mark.parametrize("name", TORCH)
+def test_a_checkpoint_gives_its_tensors(name, new):
+    value = TORCH[name]()
+    found = torch_load(saved({"x": value, "step": 3, "nested": [{"y": value}]}, new))
+    assert found["step"] == 3
+    for t in (found["x"], found["nested"][0]["y"]):
+        assert tuple(t.shape) == tuple(value.shape)
+        assert t.float().tolist() == value.float().tolist()
+
+
+def test_a_model_moves_over(tmp_path):
+    theirs = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.LayerNorm(4))
+    torch.save(theirs.state_dict(), tmp_path / "model.pt")
+    ours = [nn.Linear(3, 4), nn.LayerNorm(4)]
+    load_state_dict(ours, torch_load(tmp_path / "model.pt"))
+    x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
+    np.testing.assert_allclose(
+        Tensor(x).sequential(ours).numpy(), theirs(torch.tensor(x)).detach().numpy(), atol=1e-5
+    )
+
+
+class Hostile:
+    def __init__(self, function, *args):
+        self.call = (function, args)
+
+    def __reduce__(self):
+        return self.call
+
+
+@pytest.mark.parametrize("new", [True, False], ids=["archive", "pickles"])
+def test_nothing_of_a_file_is_run(tmp_path, new):
+    flag = tmp_path / "was run"
+    bad = [Hostile(os.mkdir, str(flag)), Hostile(eval, f"__import__('os').mkdir({str(flag)!r})")]
+    found = torch_load(saved({"bad": bad, "x": torch.ones(1)}, new))
+    assert found["x"].tolist() == [1.0]
+    assert not flag.exists()
+
+
+def test_a_pickle_cannot_change_what_reads_it():
+    rebuild = b"ctorch._utils\n_rebuild_tensor_v2\n"
+    change = b"\x80\x02" + rebuild + b"}X\x04\x00\x00\x00callNsb."
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w") as archive:
+        archive.writestr("archive/data.pkl", change)
+    with pytest.raises(FileFormatError, match="changes a function"):
+        torch_load(Tensor(raw.getvalue()))
+
+
+def archive_with(program, storages=()):
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w") as archive:
+        archive.writestr("a/data.pkl", program)
+        for key, data in storages:
+            archive.writestr(f"a/data/{key}", data)
+    return Tensor(raw.getvalue())
+
+
+class Rebuilt:
+    """A tensor with numbers of our choice."""
+
+    def __init__(self, *args):
+        self.args = args
+
+    def __reduce__(self):
+        return torch._utils._rebuild_tensor_v2, self.args
+
+
+class Stored:
+    def __init__(self, key):
+        self.key = key
+
+
+class Writer(pickle.Pickler):
+    def persistent_id(self, x):
+        return ("storage", torch.FloatStorage, x.key, "cpu", 4) if isinstance(x, Stored) else None
+
+
+@pytest.mark.parametrize(
+    ("key", "offset", "size", "stride"),
+    [
+        ("0", 1, (4,), (1,)), ("0", 0, (5,), (1,)), ("0", 0, (2, 2), (2, 2)), ("0", -1, (1,), (1,)),
+        ("0", 0, (2,), (-1,)), ("0", 0, (2,), (1, 1)), ("0", 0, (2**40,), (1,)),
+        ("0", 0, ("x",), (1,)), ("7", 0, (1,), (1,)), ("0", 0, (2.0,), (1,)),
+        ("0", 0, (2, 2, 2, 2, 2, 2, 2, 2, 2), (1,) + (0,) * 7 + (9,)),
+    ],
+)  # fmt: skip
+def test_a_tensor_beyond_its_storage_is_an_error(key, offset, size, stride):
+    program = io.BytesIO()
+    Writer(program, 2).dump({"x": Rebuilt(Stored(key), offset, size, stride, False, {})})
+    with pytest.raises(FileFormatError):
+        torch_load(archive_with(program.getvalue(), [("0", bytes(16))]))
+
+
+def test_damaged_checkpoints_are_errors_never_more():
+    rng = random.Random(5)
+    wholes = [
+        bytes(saved({"x": torch.arange(6.0).view(2, 3).T, "s": "text"}, new).data())
+        for new in (True, False)
+    ]
+    for i in range(400):
+        raw = bytearray(wholes[i % 2])
+        del raw[rng.choice([len(raw), rng.randrange(len(raw))]) :]
+        for _ in range(rng.randrange(1, 5) if raw else 0):
+            raw[rng.randrange(len(raw))] = rng.randrange(256)
+        try:
+            torch_load(Tensor(bytes(raw)))
+        except FileFormatError:
+            continue
+
+
+# *** archives, files
+
+
+def test_archives_give_their_files(tmp_path):
+    files = {"a.txt": b"some text", "deep/b.bin": bytes(range(256)), "none": b""}
+    for packing in ("", ":gz", ":xz"):
+        path = tmp_path / f"x{packing[1:]}.tar"
+        with tarfile.open(path, "w" + packing) as archive:
+            for name, data in files.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+        found = tar_extract(path)
+        assert {k: bytes(v.data()) for k, v in found.items()} == files
+    for packing in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raw = io.BytesIO()
+        with zipfile.ZipFile(raw, "w", packing) as archive:
+            for name, data in files.items():
+                archive.writestr(name, data)
+        found = zip_extract(Tensor(raw.getvalue()))
+        assert {k: bytes(v.data()) for k, v in found.items()} == files
+
+
+@pytest.mark.parametrize("read", [tar_extract, zip_extract, torch_load])
+@pytest.mark.parametrize("raw", [b"x", b"PK\3\4" + bytes(40), bytes(1024), b"\x80\x02."])
+def test_what_is_no_archive_is_an_error(read, raw):
+    if read is tar_extract and raw == bytes(1024):
+        assert read(Tensor(raw)) == {}  # the mark of an archive's end
+        return
+    with pytest.raises(FileFormatError):
+        read(Tensor(raw))
+
+
+def test_a_tensor_is_read_as_a_file(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(bytes(range(50)))
+    file = TensorIO(Tensor(path))
+    assert file.read(3) == b"\0\1\2"
+    assert file.seek(-2, os.SEEK_END) == 48
+    assert file.read() == bytes([48, 49])
+    assert file.read(5) == b""
+    assert file.seek(10) == file.tell() == 10
+    room = bytearray(4)
+    assert file.readinto(room) == 4
+    assert room == bytes([10, 11, 12, 13])
+    assert io.BufferedReader(TensorIO(Tensor(b"a\nb\n"))).readlines() == [b"a\n", b"b\n"]
+    with pytest.raises(io.UnsupportedOperation):
+        file.write(b"x")
+    with pytest.raises(FileFormatError, match="uint8"):
+        TensorIO(Tensor([1.0]))
+
+
+def test_the_network_s_file_system_is_absent_and_says_so():
+    for call in (lambda: fs_load(Tensor(bytes(16)), 5), lambda: fs_store(Tensor(b"abc"))):
+        with pytest.raises(DeviceError, match="TINYFS"):
+            call()
+
+
+def test_names_of_files_may_be_text_or_paths(tmp_path):
+    safe_save({"x": Tensor([1.0])}, tmp_path / "x")
+    for name in (str(tmp_path / "x"), tmp_path / "x", Tensor(pathlib.Path(tmp_path / "x"))):
+        assert safe_load(name)["x"].tolist() == [1.0]
