@@ -219,3 +219,30 @@ def test_a_second_record_shows_as_much_as_the_first():
     first, second = recorded_attention(), recorded_attention()
     assert [(p.name, p.count) for p in first.passes] == [(p.name, p.count) for p in second.passes]
     assert len(first.kernels) == len(second.kernels)
+
+
+def test_a_record_knows_the_text_around_it():
+    with record() as rec:
+        pass
+    assert rec.cell.filename == __file__
+    assert "def test_a_record_knows_the_text_around_it" in rec.cell.text
+
+
+def test_events_beyond_a_limit_are_counted(monkeypatch):
+    monkeypatch.setattr("tinylab.trace.record.EVENT_LIMIT", 3)
+    with record() as rec:
+        for _ in range(5):
+            events.point("mark", "m")
+    assert (len(rec.events), rec.events_dropped) == (3, 2)
+
+
+def test_a_loop_over_one_body_is_recorded_once():
+    from tinylab import Context, Tensor
+
+    with Context(DEV="NULL"), record() as rec:
+        x = Tensor.empty(8)
+        for _ in range(30):
+            x = (x + 1).realize()
+    assert [p.name for p in rec.passes].count("callify") <= 2
+    assert sum(len(k.runs_ns) for k in rec.kernels) == 30
+    assert len(rec.nodes) < 400

@@ -11,12 +11,15 @@ references per match; when the pass ends they are encoded into integers and drop
 from __future__ import annotations
 
 import contextlib
+import linecache
+import sys
 import threading
 import time
 import weakref
 from array import array
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, NamedTuple
 
 from tinylab.trace import events
@@ -26,7 +29,8 @@ from tinylab.trace.packing import pack, unpack
 from tinylab.uop import rewrite
 from tinylab.uop.ops import PatternMatcher, Rule, UOp
 
-EVENT_LIMIT = 100_000
+EVENT_LIMIT = 20_000  # of some 600 bytes; beyond that events are counted
+_RUN_LIMIT = 100_000  # times of one kernel, 8 bytes each
 
 
 # Where a node was made: frames of the user's code, innermost first, and the tensor method.
@@ -395,7 +399,7 @@ class Record:
         if start is None or end is None:
             start, end = event.start_ns, event.end_ns
         kernel = self.kernels[number]
-        if len(kernel.runs_ns) < EVENT_LIMIT:
+        if len(kernel.runs_ns) < _RUN_LIMIT:
             kernel.runs_ns.append(max(0, end - start))
         kernel.captured = [weakref.ref(b) for b in buffers]
 
@@ -439,6 +443,17 @@ def _id_of(matches: Matches) -> int | None:
     return matches.begun.id if matches.begun is not None else None
 
 
+def _calling_cell() -> Cell | None:
+    """The text around the ``with`` that is being entered."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename in (__file__, contextlib.__file__):
+        frame = frame.f_back
+    if frame is None:
+        return None
+    filename = frame.f_code.co_filename
+    return Cell("".join(linecache.getlines(filename)), filename)
+
+
 _active: list[Record] = []
 _active_lock = threading.Lock()
 
@@ -460,9 +475,10 @@ def wants(key: Hashable) -> bool:
 def record(name: str = "record", cell: Cell | None = None) -> Iterator[Record]:
     """Record what is compiled and run inside a ``with`` block.
 
-    An exception passes through; what was recorded up to it stays in the record.
+    `cell` is the user's code, the file or cell of the caller if not given. An exception passes
+    through; what was recorded up to it stays in the record.
     """
-    made = Record(name, cell).start()
+    made = Record(name, cell or _calling_cell()).start()
     try:
         yield made
     except BaseException as error:
