@@ -55,7 +55,7 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext tinylab` calls: the magics, loaded by name so that nothing else needs them."""
+    """What `%load_ext tinylab` calls: the magics, by name so that nothing else needs them."""
     importlib.import_module("tinylab_widgets.magics").load_ipython_extension(shell)
 
 
