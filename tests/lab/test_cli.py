@@ -174,3 +174,8 @@ def test_lab_opens_the_notebook_and_hands_on_the_rest(tmp_path, monkeypatch):
     monkeypatch.setattr(cli.subprocess, "Popen", Server)
     assert cli.main(["lab", str(path), "--no-browser", "--port", "8889"]) == 0
     assert started[0][1:] == ["-m", "jupyterlab", "--no-browser", "--port", "8889", str(path)]
+    monkeypatch.setattr(cli, "find_notebook", lambda given: given or "default.ipynb")
+    assert cli.main(["lab", "--port", "8889"]) == 0
+    assert started[1][1:] == ["-m", "jupyterlab", "--port", "8889", "default.ipynb"]
+    assert cli.main(["lab"]) == 0
+    assert started[2][1:] == ["-m", "jupyterlab", "default.ipynb"]

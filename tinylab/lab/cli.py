@@ -17,14 +17,13 @@ DEFAULT_NOTEBOOK = Path("notebooks") / "01_digits.ipynb"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 when all went well."""
-    parser = _parser()
-    args, rest = parser.parse_known_args(argv)
-    if rest and args.command != "lab":
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    given = list(sys.argv[1:] if argv is None else argv)
+    notebook, rest = split_lab(given[1:]) if given[:1] == ["lab"] else (None, [])
+    args = _parser().parse_args(["lab"] if rest or notebook else given)
     try:
         if args.command == "profile":
             return command.run(args)
-        return open_lab(args.notebook, rest) if args.command == "lab" else run(args)
+        return open_lab(notebook, rest) if args.command == "lab" else run(args)
     except TinylabError as error:
         print(f"tinylab: {error}", file=sys.stderr)
         return 2
@@ -51,6 +50,19 @@ def _parser() -> argparse.ArgumentParser:
     profile = commands.add_parser("profile", help="list and print what a profile capture holds")
     command.add_arguments(profile)
     return parser
+
+
+def split_lab(given: Sequence[str]) -> tuple[str | None, list[str]]:
+    """The notebook among the arguments of `lab`, and what is JupyterLab's.
+
+    ["--port", "8889", "a.ipynb"]  ->  "a.ipynb", ["--port", "8889"]
+    """
+    if "-h" in given or "--help" in given:
+        return None, []
+    notebook = next((each for each in given if each.endswith(".ipynb")), None)
+    if notebook is None and given and not given[0].startswith("-"):
+        notebook = given[0]
+    return notebook, [each for each in given if each is not notebook]
 
 
 def open_lab(notebook: str | None, rest: Sequence[str] = ()) -> int:
