@@ -226,7 +226,8 @@ def test_with_subshells_a_busy_kernel_answers(notebook: Opener) -> None:
     nb.page.wait_for_function("() => tests.status() === 'busy/connected'")
     nb.keys(*["ArrowRight"] * 7)
     nb.ready(timeout_s=5)
-    assert nb.page.evaluate("() => tests.status()") == "busy/connected"
+    # A subshell that has answered makes the whole kernel look idle: the cell knows better.
+    assert nb.page.evaluate("() => tests.panel().content.widgets[2].prompt") == "*"
     nb.wait_idle()
     nb.check()
 

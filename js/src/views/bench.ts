@@ -184,6 +184,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
     }
   };
 
+  drawHistory(null);
   session.onPush((push) => {
     if (push.event === "progress" && push.kernel === running) setText(status, String(push.message));
   }, signal);

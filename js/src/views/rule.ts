@@ -47,11 +47,11 @@ function ruleRows(context: Context): HTMLElement[] {
   const place = context.session.place(shown?.step.pass);
   if (!shown || !place) return [h("p", { class: "tl-hint" }, "No rewrite was recorded.")];
   const { step } = shown;
-  const failedHere = overview?.error?.pass_id === step.pass;
-  const failure =
-    failedHere && (overview?.error?.match ?? step.k) === step.k
-      ? [h("p", { class: "tl-error" }, `${overview?.error?.type}: ${overview?.error?.message}`)]
-      : [];
+  const error = overview?.error;
+  const failedHere = error?.pass_id === step.pass && (error.match ?? step.k) === step.k;
+  const failure = failedHere
+    ? [h("p", { class: "tl-error" }, `After this the pass failed: ${error.type}: ${error.message}`)]
+    : [];
   if (step.rule) return [...failure, ...ruleText(step.rule), changeRow(context, shown)];
   const { pass } = place;
   const what =

@@ -36,6 +36,8 @@ export class GraphView {
   #order: AbortController | null = null;
   #from: Map<number, { x: number; y: number }> | null = null;
   #movedSince = 0;
+  /** Whether the user chose what is seen. Until then a new size means another first look. */
+  #moved = false;
   #inline = true;
   #ghosts = true;
   #fold = true;
@@ -63,6 +65,7 @@ export class GraphView {
 
   setCamera(camera: Camera): void {
     this.#camera = camera;
+    this.#moved = true;
     this.#redraw();
   }
 
@@ -119,6 +122,7 @@ export class GraphView {
 
   /** Lays the graph out afresh. */
   relayout(): void {
+    this.#moved = false;
     void this.#follow(true);
   }
 
@@ -251,6 +255,7 @@ export class GraphView {
   #resize(width: number, height: number): void {
     const old = this.#size;
     this.#size = { width, height };
+    if (!this.#moved) this.#camera = null;
     if (this.#camera && old.width > 0 && width > 0) {
       // What was in the middle stays there.
       const { x, y, scale } = this.#camera;

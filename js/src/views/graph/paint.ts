@@ -1,7 +1,7 @@
 /** Painting a picture on a canvas. */
 import type { SceneNode } from "../../layout/scene.ts";
 import type { Palette } from "../theme.ts";
-import { type Camera, READABLE, type Size, seen } from "./camera.ts";
+import { type Box, type Camera, READABLE, type Size, seen } from "./camera.ts";
 import type { Picture } from "./picture.ts";
 
 export interface PaintState {
@@ -171,26 +171,21 @@ class Painter {
     const to = this.picture.boxOf(scene.after ?? -1);
     if (!from || !to || scene.before === scene.after) return;
     const { context } = this;
-    const rightwards = (to.left + to.right) / 2 >= (from.left + from.right) / 2;
-    const startX = rightwards ? from.right : from.left;
-    const endX = rightwards ? to.left : to.right;
-    const startY = (from.top + from.bottom) / 2;
-    const endY = (to.top + to.bottom) / 2;
-    const bow = (rightwards ? 1 : -1) * Math.max(24, Math.abs(endX - startX) / 2);
+    const way = wayBetween(from, to);
     context.strokeStyle = this.state.palette.added;
     context.fillStyle = this.state.palette.added;
     context.lineWidth = 1.6 * this.lineWidth;
     context.setLineDash([5, 4]);
     context.beginPath();
-    context.moveTo(startX, startY);
-    context.bezierCurveTo(startX + bow, startY, endX - bow, endY, endX, endY);
+    context.moveTo(way.startX, way.startY);
+    context.bezierCurveTo(way.bendX, way.startY, way.turnX, way.endY, way.endX, way.endY);
     context.stroke();
     context.setLineDash([]);
-    const tip = rightwards ? -7 : 7;
+    const tip = way.turnX < way.endX ? -7 : 7;
     context.beginPath();
-    context.moveTo(endX, endY);
-    context.lineTo(endX + tip, endY - 4);
-    context.lineTo(endX + tip, endY + 4);
+    context.moveTo(way.endX, way.endY);
+    context.lineTo(way.endX + tip, way.endY - 4);
+    context.lineTo(way.endX + tip, way.endY + 4);
     context.fill();
   }
 
@@ -310,4 +305,28 @@ function lookOf(
     return { fill: palette.addedFill, line: palette.added, strong: true };
   }
   return { ...palette.kinds[node.kind], strong: false };
+}
+
+interface Way {
+  readonly startX: number;
+  readonly startY: number;
+  readonly bendX: number;
+  readonly turnX: number;
+  readonly endX: number;
+  readonly endY: number;
+}
+
+/** From one box to another: across the gap between them, or around their right if there is none. */
+function wayBetween(from: Box, to: Box): Way {
+  const startY = (from.top + from.bottom) / 2;
+  const endY = (to.top + to.bottom) / 2;
+  if (to.left >= from.right || to.right <= from.left) {
+    const rightwards = to.left >= from.right;
+    const startX = rightwards ? from.right : from.left;
+    const endX = rightwards ? to.left : to.right;
+    const bow = (endX - startX) / 2;
+    return { startX, startY, bendX: startX + bow, turnX: endX - bow, endX, endY };
+  }
+  const outside = Math.max(from.right, to.right) + 36;
+  return { startX: from.right, startY, bendX: outside, turnX: outside, endX: to.right, endY };
 }
