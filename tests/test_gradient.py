@@ -53,6 +53,15 @@ def test_gradient_of_an_intermediate_value() -> None:
     assert z.sum().gradient(y)[0].tolist() == [12.0]
 
 
+def test_looking_does_not_cut_the_gradient_off() -> None:
+    x = Tensor([1.0, 2.0])
+    y = x * 3
+    loss = (y * y).sum()
+    assert (y.tolist(), loss.item()) == ([3.0, 6.0], 45.0)
+    loss.backward()
+    assert x.grad.tolist() == [18.0, 36.0]
+
+
 def test_detach_stops() -> None:
     x = Tensor([2.0])
     (x * x.detach()).sum().backward()

@@ -30,9 +30,9 @@ from tinylab.helpers.context import TRAINING, Context
 from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk
 from tinylab.tensor.core import ANYTHING, canonical, live, mark_of
-from tinylab.tensor.interchange import TensorInterchange
 from tinylab.tensor.noting import note_methods, note_nodes
 from tinylab.tensor.random import counters_of
+from tinylab.tensor.sharding import TensorSharding
 from tinylab.tensor.writing import assign, operand, setitem, stored_copy
 from tinylab.trace import events
 from tinylab.uop.ops import UOp
@@ -56,7 +56,7 @@ def _deprecated(old: str, new: str) -> None:
     warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=3)
 
 
-class Tensor(TensorInterchange, metaclass=_TensorType):
+class Tensor(TensorSharding, metaclass=_TensorType):
     """An array of one element type, worked out when its values are asked for.
 
     Tensor([[1, 2], [3, 4]]) + 1 is a graph; .tolist(), .numpy(), .item() or .realize() compute it.
@@ -144,7 +144,7 @@ class Tensor(TensorInterchange, metaclass=_TensorType):
     def _stored(self) -> Tensor:
         """The values in one piece of memory, in a type that has storage."""
         refuse_data_access()
-        realize_all([self])
+        # This tensor itself stays a graph: a look at a loss must not cut off its gradient.
         found = self.cast(strong_dtype(self.dtype)).contiguous()
         realize_all([found])
         if not found.uop.has_buffer_identity():
