@@ -55,8 +55,11 @@ def _damage_bytes(rng: random.Random, data: bytearray, kind: str) -> None:
 
 
 def _damage_json(rng: random.Random, file: Path) -> str:
-    value = json.loads(file.read_bytes())
-    place = value
+    try:
+        value = json.loads(file.read_bytes())
+    except ValueError:
+        return "capture.json: damaged before"
+    place, key = value, None
     while True:
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         if not keys:

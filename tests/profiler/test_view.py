@@ -169,3 +169,21 @@ def test_indexing_tells_progress_and_can_be_cancelled(capture: Capture) -> None:
     assert len(view.instruction_window(trace, 0, trace.end_time)["lane"])
     assert trace.advance(10) is False
     assert trace.problems == Trace(blob).index().problems
+
+
+def test_problems_are_counted_in_words() -> None:
+    from tinylab.profiler.sqtt.encode import Writer
+
+    writer = Writer("rdna3")
+    writer.packet("WAVEEND", 5, wave=1)
+    writer.packet("ALUEXEC", 6, src=1)
+    writer.packet("WAVESTART", 7, wave=2)
+    writer.raw("TS_DELTA_OR_MARK", 9, pl=1, rt=1)
+    writer.raw("INST", wave=2, op=0x7F)
+    trace = Trace(writer.finish()).index()
+    notes = view.notes(trace)
+    assert "1 times the hardware says that packets were lost" in notes
+    assert "1 waves have no end" in notes
+    assert "1 ends of waves have no start" in notes
+    assert "1 executions have no issue" in notes
+    assert "0x7f" in [r["class"] for r in view.class_table(trace)]

@@ -20,7 +20,6 @@ from tinylab.profiler.sqtt.execution import UNITS, cycles_by_op
 from tinylab.profiler.sqtt.native import Array
 from tinylab.profiler.sqtt.stats import class_name, class_of, gaps, last_of_slots
 from tinylab.profiler.sqtt.trace import DETAIL_CHUNKS, Trace
-from tinylab.profiler.sqtt.waves import Waves
 
 Arrays = dict[str, Array]
 UNIT_LANE = 256  # lanes below are wave slots, lanes from here on UNITS
@@ -81,10 +80,19 @@ def notes(trace: Trace) -> list[str]:
         out.append("waves, but no instructions: they were traced on another engine or unit")
     elif instruction_count(trace) and trace.program is None:
         out.append("no code object: instructions have no addresses")
-    lost = trace.facts.lost
-    if lost:
-        out.append(f"the hardware says that packets were lost: {lost}")
-    return out
+    problems = trace.problems
+    return out + [f"{problems[key]} {words}" for key, words in _PROBLEMS.items() if problems[key]]
+
+
+_PROBLEMS = {
+    "lost": "times the hardware says that packets were lost",
+    "registers_dropped": "times the hardware says that register writes were dropped",
+    "undecoded_nibbles": "half bytes that start no packet were skipped",
+    "odd_timestamps": "timestamps that are not absolute were passed over",
+    "waves_unclosed": "waves have no end",
+    "waves_unopened": "ends of waves have no start",
+    "executions_unmatched": "executions have no issue",
+}
 
 
 # *** waves
@@ -93,16 +101,11 @@ def notes(trace: Trace) -> list[str]:
 def wave_lanes(trace: Trace) -> list[dict[str, int]]:
     """The lanes that waves ran in, sorted by place; ``lane`` is the number that windows use."""
     waves = trace.waves()
-    found = np.unique(_lane(waves))
+    found = np.unique(waves.lane)
     names = ("array", "unit", "simd", "slot")
     places = zip(found >> 16, found >> 12 & 15, found >> 8 & 15, found & 255, strict=True)
     rows = zip(found, places, strict=True)
     return [{"lane": int(n), **dict(zip(names, map(int, p), strict=True))} for n, p in rows]
-
-
-def _lane(waves: Waves) -> Array:
-    lane: Array = waves.array << 16 | waves.unit << 12 | waves.simd << 8 | waves.slot
-    return lane
 
 
 def wave_window(
@@ -116,10 +119,9 @@ def wave_window(
     ends = np.where(waves.closed, waves.end, trace.end_time)
     inside = (waves.start < end) & (ends >= start)
     if lanes is not None:
-        inside &= np.isin(_lane(waves), lanes)
-    rows = np.flatnonzero(inside)
-    rows = rows[np.lexsort((waves.start[rows], _lane(waves)[rows]))]
-    lane, first, last = _lane(waves)[rows], waves.start[rows], ends[rows]
+        inside &= np.isin(waves.lane, lanes)
+    rows = waves.by_lane[inside[waves.by_lane]]
+    lane, first, last = waves.lane[rows], waves.start[rows], ends[rows]
     merged = merge(lane, first, last, start, end, columns)
     return {
         "lane": lane[merged.first].astype(np.uint32),

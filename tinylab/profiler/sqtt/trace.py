@@ -33,8 +33,8 @@ from tinylab.profiler.sqtt.walk import Program, no_waves, walk
 from tinylab.profiler.sqtt.waves import Pairing, Waves, occupancy
 
 CHUNK_NIBBLES = 1 << 19
-DETAIL_CHUNKS = 96  # a window of more is shown as densities
-_CACHED = 160  # chunks kept decoded
+DETAIL_CHUNKS = 48  # a window of more is shown as densities
+_CACHED = 96  # chunks kept decoded
 _MOST_PENDING = 1 << 14  # issues without execution that a chunk hands to the next
 
 _RDNA_KEEP = (*RDNA_KINDS, *REG_KINDS, "ALUEXEC", "VMEMEXEC", "WAVERDY", "TS_DELTA_OR_MARK")
@@ -175,6 +175,12 @@ class Trace:
         if state.cursor.overrun or state.cursor.position >= self.stream.end:
             self.done = True
             self.faults += end_faults(self.stream, state.cursor)
+            self._sort()
+
+    def _sort(self) -> None:
+        """What windows will ask of many waves, done once and as part of the pass."""
+        self.occupancy()
+        _ = self.waves().by_lane
 
     def _account(self, part: Part) -> None:
         fresh = part.events.take(slice(part.first, None))

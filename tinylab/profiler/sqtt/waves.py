@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,6 +33,17 @@ class Waves:
         """Which waves have an end."""
         found: Array = np.greater_equal(self.end, 0)
         return found
+
+    @cached_property
+    def lane(self) -> Array:
+        """Array, unit, SIMD and slot as one number that sorts like them."""
+        found: Array = self.array << 16 | self.unit << 12 | self.simd << 8 | self.slot
+        return found
+
+    @cached_property
+    def by_lane(self) -> Array:
+        """Rows sorted by lane, then start."""
+        return np.argsort(self.lane, kind="stable")
 
     def flat_unit(self) -> Array:
         """One number for array and unit, as viewers count them."""
@@ -134,6 +146,7 @@ def occupancy(waves: Waves, end: int | None = None) -> tuple[Array, Array]:
     ends = waves.end[waves.closed] if end is None else np.where(waves.closed, waves.end, end)
     times = np.concatenate([waves.start, ends])
     steps = np.concatenate([np.ones(len(waves), np.int64), -np.ones(len(ends), np.int64)])
-    stamps, where = np.unique(times, return_inverse=True)
-    change = np.bincount(where, steps, len(stamps)).astype(np.int64)
-    return stamps, np.cumsum(change)
+    order = np.argsort(times, kind="stable")
+    times, living = times[order], np.cumsum(steps[order])
+    last = np.append(times[1:] != times[:-1], True) if len(times) else np.empty(0, bool)
+    return times[last], living[last]
