@@ -204,6 +204,13 @@ def _copy(x: UOp, g: UOp) -> Grads:
     return (g.copy_to_device(x.src[0].device),)
 
 
+def _allreduce(x: UOp, g: UOp) -> Grads:
+    """Every device's value is in the sum that all devices get."""
+    if x.arg[0] is not Ops.ADD:
+        raise GradientError(f"no gradient goes through an allreduce with {x.arg[0]}")
+    return (g,)
+
+
 def _contiguous_backward(x: UOp, g: UOp) -> Grads:
     return (g.alu(Ops.CONTIGUOUS),)
 
@@ -298,6 +305,7 @@ GRADIENTS: dict[Ops, Row] = {
     Ops.CONTIGUOUS: _same,
     Ops.CONTIGUOUS_BACKWARD: _contiguous_backward,
     Ops.COPY: _copy,
+    Ops.ALLREDUCE: _allreduce,
     **dict.fromkeys(
         (
             Ops.DETACH,
@@ -306,6 +314,8 @@ GRADIENTS: dict[Ops, Row] = {
             Ops.BUFFER,
             Ops.PARAM,
             Ops.STAGE,
+            Ops.MSELECT,
+            Ops.MSTACK,
             Ops.CMPLT,
             Ops.CMPNE,
             Ops.CMPEQ,
@@ -435,6 +445,20 @@ def _function_pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
     return [(inputs[p], grad.substitute(places, walk=True)) for p, grad in inner.items()]
 
 
+def _shard_pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
+    """What was cut into shards gets the whole gradient, back on its own device.
+
+    UNSHARD(SHRINK(COPY(x, devices), its part), devices): the pair of x.
+    """
+    copied = x.src[0]
+    while copied.op in (Ops.SHRINK, Ops.RESHAPE):
+        copied = copied.src[0]
+    if copied.op is not Ops.COPY:
+        return []
+    source = copied.src[0]
+    return [(source, g.copy_to_device(source.device))]
+
+
 def _pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
     """Each source with its gradient."""
     if x.op is Ops.AFTER:
@@ -442,6 +466,8 @@ def _pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
         return [(x.src[0], before), *stored]
     if x.op is Ops.GETTUPLE:
         return _function_pairs(x, g)
+    if x.op is Ops.UNSHARD:
+        return _shard_pairs(x, g)
     row = GRADIENTS.get(x.op)
     if row is None:
         raise GradientError(f"failed to compute gradient for {x.op}: it has no derivative")

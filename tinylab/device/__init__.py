@@ -16,6 +16,7 @@ from tinylab.device.buffer import (
     BufferSpec as BufferSpec,
     LRUAllocator as LRUAllocator,
 )
+from tinylab.device.multi import MultiBuffer as MultiBuffer
 from tinylab.device.program import (
     Compiled as Compiled,
     Compiler as Compiler,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinylab.device import Buffer
+from tinylab.device import Buffer, MultiBuffer
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import Ops
 from tinylab.schedule import is_internal
@@ -10,15 +10,30 @@ from tinylab.uop.ops import UOp, node_to_shape
 
 
 def memory_of(x: UOp) -> Buffer:
-    """The storage of a BUFFER node, made when it has none yet.
+    """The storage of a BUFFER node, made when it has none yet; of an MSELECT one device's.
 
-    Raises: ScheduleError for a node that is no buffer.
+    Raises: ScheduleError for a node that is no buffer on one device.
     """
-    if x.op is not Ops.BUFFER:
+    if x.op is Ops.MSELECT:
+        return memory_on_devices(x.src[0]).bufs[x.arg]
+    if x.op is not Ops.BUFFER or isinstance(x.arg.device, tuple):
         raise ScheduleError(f"an input of a schedule must be a buffer, not {x.op}")
     if x._buffer is None:
         x._buffer = Buffer(x.arg.device, x.shape[0], x.dtype)
     return x._buffer
+
+
+def memory_on_devices(x: UOp) -> MultiBuffer:
+    """The storage of a BUFFER node on several devices, made when it has none yet."""
+    found: MultiBuffer | None = x._buffer
+    if found is None:
+        found = x._buffer = MultiBuffer(x.arg.device, x.shape[0], x.dtype)
+    return found
+
+
+def memories_of(x: UOp) -> list[Buffer]:
+    """The storage of a BUFFER node, on each of its devices."""
+    return memory_on_devices(x).bufs if isinstance(x.arg.device, tuple) else [memory_of(x)]
 
 
 class Arguments:
@@ -47,8 +62,10 @@ class Arguments:
             if found is None:
                 found = own[x] = Buffer(x.arg.device, x.shape[0], x.dtype).allocate()
             return found
+        # A piece of a buffer, or bytes of an arena that are read as another type.
         window = x.src[0] if x.op is Ops.BITCAST else x
         (offset,) = node_to_shape(window.src[1])
-        arena = self._find(window.src[0], inputs, own)
-        size = window.shape[0] // x.dtype.itemsize
-        return arena.view(size, x.dtype, offset).ensure_allocated()
+        whole = self._find(window.src[0], inputs, own)
+        unit = window.dtype.itemsize
+        size = window.shape[0] * unit // x.dtype.itemsize
+        return whole.view(size, x.dtype, offset * unit).ensure_allocated()

@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 from tinylab.device import Buffer
 from tinylab.dtype import DType
 from tinylab.engine import launch
-from tinylab.engine.buffers import memory_of
+from tinylab.engine.buffers import memories_of
 from tinylab.engine.capture import Capture, CapturedStep, captured, capturing, depending_on, written
 from tinylab.engine.graph import batched
 from tinylab.engine.realize import realize_uops, to_store
@@ -78,7 +78,7 @@ def _tensors_in(args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Any, 
 
 
 def _storage(view: UOp) -> UOp:
-    return view.base.without_after.base
+    return view.unsharded_base.without_after.unsharded_base
 
 
 def _inputs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> Inputs:
@@ -140,15 +140,29 @@ def _info(view: UOp, buffer: UOp, param: UOp) -> InputInfo:
     return InputInfo(bare.substitute({buffer: param}), view.dtype, view.device)
 
 
-class Result(NamedTuple):
-    """A tensor in the returned value: its buffer's node, and the number of the memory below it.
+class Piece(NamedTuple):
+    """Memory that is part of an input or a result, and moves with it: its number, and the whole's.
 
-    kept: the memory is state, which later calls overwrite; what is returned is a copy.
+    count elements of dtype from a byte on.
+    """
+
+    number: int
+    whole: int
+    count: int
+    dtype: DType
+    offset: int
+
+
+class Result(NamedTuple):
+    """A tensor in the returned value: its buffer's node, and the numbers of the memory below it.
+
+    One number for each device. kept: the memory is state, which later calls overwrite; what is
+    returned is a copy.
     """
 
     tensor: Any
     buffer: UOp
-    number: int
+    numbers: tuple[int, ...]
     kept: bool
 
 
@@ -162,7 +176,7 @@ class CapturedJit(Generic[R]):
         self.expected_names = [i.name for i in inputs]
         self.expected_input_info = [i.info for i in inputs]
         steps = capture.steps
-        input_memory = {memory_of(i.buffer) for i in inputs}
+        input_memory = {m for i in inputs for m in memories_of(i.buffer)}
         if prune:
             kept = depending_on(steps, input_memory, capture.made)
             if DEBUG >= 1:
@@ -171,9 +185,11 @@ class CapturedJit(Generic[R]):
         self.steps = steps
         self.memory: list[Buffer] = []
         self._number: dict[int, int] = {}
-        self._inputs = [self._numbered(memory_of(i.buffer)) for i in inputs]
+        self._inputs = [self._numbered(m) for i in inputs for m in memories_of(i.buffer)]
         numbers = [[self._numbered(b) for b in s.buffers] for s in steps]
         self._results = self._fresh_results(ret, steps, capture.made)
+        moving = {*self._inputs, *(n for r in self._results if not r.kept for n in r.numbers)}
+        self._pieces = self._pieces_of(moving)
         self.launchers = batched(steps, numbers, native=JIT.value < 2)
         self._numbers = numbers
 
@@ -194,10 +210,23 @@ class CapturedJit(Generic[R]):
         found = []
         for t in _tensors_of(ret):
             buffer = _storage(t.uop)
-            memory = memory_of(buffer)
-            number = self._number.get(id(memory))
-            if memory.base in filled and number is not None:
-                found.append(Result(t, buffer, number, memory.base not in made))
+            memory = memories_of(buffer)
+            if memory[0].base in filled:
+                numbers = tuple(map(self._numbered, memory))
+                found.append(Result(t, buffer, numbers, memory[0].base not in made))
+        return found
+
+    def _pieces_of(self, moving: set[int]) -> list[Piece]:
+        """The views among the memory of what each call replaces."""
+        wholes: dict[Buffer, list[int]] = {}
+        for n in moving:
+            wholes.setdefault(self.memory[n].base, []).append(n)
+        found = []
+        for n, b in enumerate(self.memory):
+            for whole in wholes.get(b.base, ()):
+                start = b.offset - self.memory[whole].offset
+                if n not in moving and 0 <= start <= self.memory[whole].nbytes - b.nbytes:
+                    found.append(Piece(n, whole, b.size, b.dtype, start))
         return found
 
     @property
@@ -220,20 +249,26 @@ class CapturedJit(Generic[R]):
     def __call__(self, given: Inputs) -> Any:
         """The function's result for these inputs."""
         memory = self.memory
-        for number, i in zip(self._inputs, given.tensors, strict=True):
-            memory[number] = memory_of(i.buffer).ensure_allocated()
+        given_memory = (m for i in given.tensors for m in memories_of(i.buffer))
+        for number, m in zip(self._inputs, given_memory, strict=True):
+            memory[number] = m.ensure_allocated()
         nodes: dict[UOp, UOp] = {}
         for result in self._results:
             old = result.buffer
             if old not in nodes:
                 new = nodes[old] = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
-                fresh = memory_of(new).allocate()
+                fresh = [m.allocate() for m in memories_of(new)]
                 if not result.kept:
-                    memory[result.number] = fresh
+                    for number, m in zip(result.numbers, fresh, strict=True):
+                        memory[number] = m
+        for p in self._pieces:
+            memory[p.number] = memory[p.whole].view(p.count, p.dtype, p.offset).ensure_allocated()
         self._run(given.var_vals)
         for result in self._results:
             if result.kept:
-                memory_of(nodes[result.buffer]).copy_from(memory[result.number])
+                own = memories_of(nodes[result.buffer])
+                for m, number in zip(own, result.numbers, strict=True):
+                    m.copy_from(memory[number])
         sizes = {old: given.bound[name] for name, old in self.bound.items()}
         views = {
             id(r.tensor): _seen_anew(r.tensor.uop, nodes[r.buffer], sizes) for r in self._results
@@ -253,7 +288,8 @@ class CapturedJit(Generic[R]):
 def _seen_anew(view: UOp, buffer: UOp, sizes: dict[UOp, UOp]) -> UOp:
     """The same view of another buffer, its variables bound anew."""
     chain = []
-    while view.op in GroupOp.Movement or view.op in (Ops.DETACH, Ops.BITCAST, Ops.AFTER):
+    through = (Ops.DETACH, Ops.BITCAST, Ops.AFTER, Ops.UNSHARD)
+    while view.op in GroupOp.Movement or view.op in through:
         chain.append(view)
         view = view.src[0]
     for step in reversed(chain):
@@ -400,7 +436,7 @@ def _apart(ret: Any, capture: Capture) -> Any:
     made = written(capture.steps)
 
     def own(t: Any) -> Any:
-        if memory_of(_storage(t.uop)).base not in made:
+        if memories_of(_storage(t.uop))[0].base not in made:
             return t
         copy = make(Ops.CONTIGUOUS, t.uop.dtype, (t.uop,), "a result of a captured call is kept")
         return type(t)(realize_uops([copy])[copy])

@@ -15,7 +15,7 @@ from tinylab.helpers.context import DEBUG
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.text import ansipad, colored, size_to_str, time_to_str
 from tinylab.opcodes import Ops
-from tinylab.schedule import Schedule
+from tinylab.schedule import DEVICE_NUMBER, Schedule
 from tinylab.trace import events
 from tinylab.trace.record import wants
 from tinylab.uop.ops import ProgramInfo, UOp
@@ -38,6 +38,7 @@ class Step:
     kernel: int | None = None  # its number in the record that heard it being lowered
     outs: tuple[int, ...] = (0,)  # places of the arguments that are written
     info: ProgramInfo | None = None  # where the launch depends on variables
+    known: dict[str, int] = field(default_factory=dict)  # the same at each run
     first: bool = True
     reason: str = ""
 
@@ -48,8 +49,9 @@ class Step:
         """
         if self.info is None:
             return self
-        sizes, group = self.info.launch_dims(var_vals)
-        vals = self.info.vals(var_vals)
+        values = {**var_vals, **self.known}
+        sizes, group = self.info.launch_dims(values)
+        vals = self.info.vals(values)
         return replace(self, global_size=sizes, local_size=group, vals=vals)
 
 
@@ -117,8 +119,10 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
     info = program.arg
     if DEBUG >= 3 and program.src[0].arg.applied_opts:
         print(f"{info.function_name:<25} opts: {program.src[0].arg.applied_opts}")
-    symbolic = len(info.runtimevars) < len(info.vars)
-    global_size, local_size = ((1, 1, 1), None) if symbolic else info.launch_dims({})
+    number = call.arg.device_number
+    known = {} if number is None else {DEVICE_NUMBER: number}
+    symbolic = len(info.runtimevars) + len(known) < len(info.vars)
+    global_size, local_size = ((1, 1, 1), None) if symbolic else info.launch_dims(known)
     estimates = info.estimates
     return Step(
         info.name,
@@ -127,9 +131,10 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         get_runtime(device, program),
         global_size,
         local_size,
-        () if symbolic else info.vals({}),
+        () if symbolic else info.vals(known),
         outs=info.outs,
         info=info if symbolic else None,
+        known=known,
         ops=_known(estimates.ops),
         lds=_known(estimates.lds),
         mem=_known(estimates.mem),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
-from tinylab.device import Device
+from tinylab.device import Buffer, Device, MultiBuffer
 from tinylab.engine.buffers import memory_of
 from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.helpers.context import DEBUG, DEV, NO_MEMORY_PLANNER, NOOPT, SCACHE, SPEC
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.schedule import Callified, callify, create_schedule
+from tinylab.schedule import SETTINGS, Callified, callify, create_schedule
 from tinylab.schedule.effects import is_write
 from tinylab.schedule.keep_old_values import reads_of_states
 from tinylab.trace import events
@@ -22,13 +22,13 @@ from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, spec_tensor, type_verify
 
 LiveUops = Callable[[], Iterable[UOp]]
-_Key = tuple[UOp, str, int, int, str]
+_Key = tuple[UOp, str, int, int, str, tuple[int, ...]]
 _MOST_PLANS = 2048
 _plans: OrderedDict[_Key, Plan] = OrderedDict()
 
 _PENDING = "what it reads is about to be overwritten, and somebody still holds it"
 # Movement through which a stored value is looked at without being computed again.
-_VIEWS = (Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND, Ops.FLIP, Ops.SHRINK)
+_VIEWS = (Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND, Ops.FLIP, Ops.SHRINK, Ops.UNSHARD)
 
 
 def to_store(x: UOp) -> UOp | None:
@@ -57,11 +57,23 @@ def _writes_below(root: UOp) -> list[UOp]:
     ]
 
 
+def _pending(x: UOp, overwritten: Container[UOp]) -> UOp:
+    """What must be computed of a value before what it reads is overwritten.
+
+    Of a view of a write that stays, the write; of anything else a copy.
+    """
+    below = to_store(x)
+    stays = below is not None and below.op is Ops.AFTER and below not in overwritten
+    return below if stays and below is not None else x
+
+
 class _Held(NamedTuple):
     """What the run concerns among the values that somebody holds."""
 
     # Values that read what a write is about to replace.
     readers: list[UOp]
+    # What must be computed of each reader.
+    pending: list[UOp]
     # Other results of kernels that will run.
     results: list[UOp]
 
@@ -72,7 +84,10 @@ def _held(states: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> _Held:
     reads = reads_of_states(order, [w for w in states if is_write(w)])
     calls = {e for w in states for e in w.src[1:] if e.op is Ops.CALL}
     results = [x for x in order if x.op is Ops.AFTER and not calls.isdisjoint(x.src[1:])]
-    return _Held([u for u in held if reads.old[u]], [x for x in results if x not in states])
+    readers = [u for u in held if reads.old[u]]
+    pending = list(dict.fromkeys(_pending(u, reads.replaced) for u in readers))
+    known = set(states)
+    return _Held(readers, pending, [x for x in results if x not in known])
 
 
 def realize_uops(
@@ -91,13 +106,24 @@ def realize_uops(
         return {}
     writes = _writes_below(UOp.sink(*targets))
     roots = [t if t.op in (Ops.AFTER, Ops.COPY) else t.contiguous() for t in targets]
-    if writes and live is not None:
-        held = _held(writes, live(), {*targets, *uops})
-        targets += held.readers
-        roots += [make(Ops.CONTIGUOUS, t.dtype, (t,), _PENDING) for t in held.readers]
-        writes += held.results
+    seen = {*targets, *uops}
+    while writes and live is not None:
+        held = _held(writes, live(), seen)
+        if not held.readers:
+            writes += held.results
+            break
+        seen.update(held.readers)
+        # A reader may itself write, and what it overwrites may have readers.
+        asked = set(targets)
+        more = [t for t in held.pending if t not in asked]
+        targets += more
+        roots += [
+            t if t.op is Ops.AFTER else make(Ops.CONTIGUOUS, t.dtype, (t,), _PENDING) for t in more
+        ]
+        writes = _writes_below(UOp.sink(*targets))
     # States of buffers that the run passes through are over afterwards, asked for or not.
-    more = [w for w in writes if w not in targets]
+    asked = set(targets)
+    more = [w for w in writes if w not in asked]
     targets, roots = targets + more, roots + more
     place = Device.canonicalize(device)
     with events.span("realize", "realize", count=len(roots)):
@@ -121,8 +147,7 @@ def _run(sink: UOp, device: str) -> list[UOp]:
     outputs = plan.schedule.outputs
     places: dict[UOp, UOp] = {}
     for place in dict.fromkeys(_storage(view) for view in outputs):
-        is_input = place.op is Ops.PARAM
-        places[place] = inputs[place.arg.slot] if is_input else UOp.from_buffer(own[place])
+        places[place] = _memory_node(place, inputs, own)
     bound = {v: _bound(v, called.var_vals) for view in outputs for v in _variables(view)}
     views = [_moved_to(view, places) for view in outputs]
     return [view.substitute(bound, walk=True) for view in views] if bound else views
@@ -139,19 +164,40 @@ def _bound(var: UOp, var_vals: dict[str, int]) -> UOp:
     return var.replace(op=Ops.BUFFER).bind(var_vals[var.arg.name])
 
 
+def _memory_node(place: UOp, inputs: tuple[UOp, ...], own: dict[UOp, Buffer]) -> UOp:
+    """The BUFFER node of what a schedule computed into, or wrote to."""
+    if place.op is Ops.PARAM:
+        return inputs[place.arg.slot]
+    if place.op is not Ops.MSTACK:
+        return UOp.from_buffer(own[place])
+    parts = [_storage(p) for p in place.src]
+    if all(p.op is Ops.PARAM for p in parts):
+        whole: UOp = inputs[parts[0].arg.slot].src[0]
+        if [inputs[p.arg.slot] for p in parts] == list(whole.parts_on_devices):
+            return _along(place.src[0], whole)
+    memory = [memory_of(inputs[p.arg.slot]) if p.op is Ops.PARAM else own[p] for p in parts]
+    size, dtype = memory[0].size, memory[0].dtype
+    node = UOp.from_buffer(MultiBuffer(tuple(b.device for b in memory), size, dtype, memory))
+    return _along(place.src[0], node)
+
+
 def _storage(view: UOp) -> UOp:
-    while view.op in GroupOp.Movement or view.op is Ops.BITCAST:
+    while view.op in GroupOp.Movement or view.op in (Ops.BITCAST, Ops.UNSHARD):
         view = view.src[0]
     return view
 
 
 def _moved_to(view: UOp, places: dict[UOp, UOp]) -> UOp:
     """A view of a schedule's buffer as a view of memory."""
+    return _along(view, places[_storage(view)])
+
+
+def _along(view: UOp, found: UOp) -> UOp:
+    """A node seen through the movements of a view."""
     chain = []
-    while view.op in GroupOp.Movement or view.op is Ops.BITCAST:
+    while view.op in GroupOp.Movement or view.op in (Ops.BITCAST, Ops.UNSHARD):
         chain.append(view)
         view = view.src[0]
-    found = places[view]
     for step in reversed(chain):
         found = step.replace(src=(found, *step.src[1:]))
     return found
@@ -163,7 +209,8 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     Whoever listens for the first time hears the whole of it: then it is made again.
     """
     # DEV's text, not the target that follows from it: that takes 8 us to work out.
-    key = (called.body, DEV.value, NOOPT.value, NO_MEMORY_PLANNER.value, device)
+    settings = tuple([s.value for s in SETTINGS])
+    key = (called.body, DEV.value, NOOPT.value, NO_MEMORY_PLANNER.value, device, settings)
     fresh = wants(("schedule", *key))
     plan = _plans.get(key) if SCACHE and not fresh else None
     if plan is not None:

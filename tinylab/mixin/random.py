@@ -62,14 +62,28 @@ class RandomMixin(ConvMixin):
 
     def rand_like(self, **kwargs: Any) -> Self:
         """`rand` in this value's shape, type and device."""
-        kwargs.setdefault("device", self.device)
         kwargs.setdefault("dtype", self.dtype)
-        return self.rand(*self.shape, **kwargs)
+        if kwargs.get("device") is not None:
+            return self.rand(*self.shape, **kwargs)
+        return self._spread(self.rand(*self.shape, **{**kwargs, "device": self._one_device()}))
+
+    def _one_device(self) -> Any:
+        """Where random numbers for this value are drawn."""
+        return self.device[0] if isinstance(self.device, tuple) else self.device
+
+    def _spread(self, x: Self) -> Self:
+        """Random numbers where this value is: on several devices as it is."""
+        found: Self = x.shard_like(self) if isinstance(self.device, tuple) else x  # type: ignore[attr-defined]
+        return found
 
     def randn_like(self, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
         """`randn` in this value's shape, type and device."""
-        kwargs.setdefault("device", self.device)
-        return self.randn(*self.shape, dtype=dtype if dtype is not None else self.dtype, **kwargs)
+        own = dtype if dtype is not None else self.dtype
+        if kwargs.get("device") is not None:
+            return self.randn(*self.shape, dtype=own, **kwargs)
+        return self._spread(
+            self.randn(*self.shape, dtype=own, **{**kwargs, "device": self._one_device()})
+        )
 
     @classmethod
     def randn(cls, *shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
@@ -207,8 +221,13 @@ class RandomMixin(ConvMixin):
             return self
         if p == 1:
             return self.const_like(0)
-        keep = self.rand(
-            *self.shape, device=self.device, dtype=dtypes.default_float, contiguous=False
+        keep = self._spread(
+            self.rand(
+                *self.shape,
+                device=self._one_device(),
+                dtype=dtypes.default_float,
+                contiguous=False,
+            )
         )
         return (keep >= p).contiguous().where(self, 0) * (1 / (1 - p))
 

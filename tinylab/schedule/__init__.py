@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tinylab.helpers.context import ALL2ALL, ALLREDUCE_CAST, RING, RING_ALLREDUCE_THRESHOLD
 from tinylab.schedule.add_buffers import internal_slots, pm_add_buffers
 from tinylab.schedule.assign_ranges import numbers, pm_assign_ranges, pm_merge_reduces
 from tinylab.schedule.callify import Callified, callify
+from tinylab.schedule.collectives import collectives, joins_devices, pm_collectives
 from tinylab.schedule.early_cleanup import pm_early_cleanup
 from tinylab.schedule.flatten_linear import flatten_linear
 from tinylab.schedule.inline_functions import FunctionContext, pm_inline_functions
@@ -18,20 +20,38 @@ from tinylab.schedule.keep_old_values import keep_old_values
 from tinylab.schedule.order_kernels import order_kernels
 from tinylab.schedule.plan_memory import is_internal, plan_memory
 from tinylab.schedule.realize_points import pm_realize_points, reasons_to_store
+from tinylab.schedule.shard import DEVICE_NUMBER, has_several_devices, pm_shard, shards_of
 from tinylab.schedule.split_kernels import plain, pm_split_kernels
 from tinylab.uop.ops import Ops, Pass, UOp, run_passes
 
-__all__ = ["KERNEL_GRAPH", "Callified", "Schedule", "callify", "create_schedule", "is_internal"]
+__all__ = [
+    "DEVICE_NUMBER",
+    "KERNEL_GRAPH",
+    "SETTINGS",
+    "Callified",
+    "Schedule",
+    "callify",
+    "create_schedule",
+    "is_internal",
+    "parts_of",
+]
+
+# What a schedule depends on besides its graph.
+SETTINGS = (RING, ALL2ALL, RING_ALLREDUCE_THRESHOLD, ALLREDUCE_CAST)
 
 # fmt: off
 KERNEL_GRAPH = (
     Pass("inline_functions", pm_inline_functions,
          ctx=lambda root, device: FunctionContext(device, create_schedule),
          why="from here on there are values, and no calls but those of kernels and lists"),
+    Pass("shard", pm_shard, when=has_several_devices,
+         why="from here on every value is on one device"),
     Pass("early_cleanup", pm_early_cleanup,
          why="what vanishes or is constant must not be scheduled"),
     Pass("keep_old_values", run=keep_old_values,
          why="from here on the order of kernels alone decides what a read sees"),
+    Pass("collectives", pm_collectives, ctx=collectives, when=joins_devices,
+         why="what several devices do together is copies between two and kernels on one"),
     Pass("realize_points", pm_realize_points, bottom_up=True,
          ctx=reasons_to_store,
          why="everything between two stored values is one kernel"),
@@ -62,11 +82,19 @@ class Schedule(NamedTuple):
 
 def _result_view(x: UOp) -> UOp:
     """A state of a buffer without the calls that led to it."""
+    if x.op is Ops.MSTACK:
+        return x.replace(src=tuple(map(_result_view, x.src)))
     if x.op is Ops.AFTER:
         return _result_view(x.src[0])
     if not x.src or x.op in (Ops.BUFFER, Ops.PARAM):
         return x
     return x.replace(src=(_result_view(x.src[0]), *x.src[1:]))
+
+
+def parts_of(view: UOp) -> tuple[UOp, ...]:
+    """The views that a result is made of: one on each device."""
+    found = shards_of(view)
+    return (view,) if found is None else found.parts
 
 
 def create_schedule(body: UOp, device: str | None = None, plan: bool = True) -> Schedule:
@@ -81,7 +109,8 @@ def create_schedule(body: UOp, device: str | None = None, plan: bool = True) -> 
     linear = _FLATTEN(_ORDER(kernels))
     if not plan:
         return Schedule(linear, outputs, 0, 0, 0)
-    planned = plan_memory(linear, {plain(view.base) for view in outputs})
+    held = {plain(part) for view in outputs for part in parts_of(view)}
+    planned = plan_memory(linear, held)
     return Schedule(_PLAN(linear, planned.linear), outputs, *planned[1:])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
 from tinylab.schedule.indexing import flatten_index, source_index
+from tinylab.schedule.views import window_of
 from tinylab.uop.args import CallInfo, ParamArg
 from tinylab.uop.intern import make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
@@ -54,6 +55,8 @@ def _copy_call(x: UOp, copy: UOp, ctx: Iterator[int]) -> UOp:
     source = copy.src[0]
     while source.op is Ops.RESHAPE:
         source = source.src[0]
+    window = window_of(source)
+    source = source if window is None else window.view()
     count = math.prod(_largest(copy.shape))
     buffer = internal_buffer(count, x, ctx)
     body = make(

@@ -32,13 +32,24 @@ class Numbering(NamedTuple):
 
 
 def number_input(x: UOp, ctx: Numbering) -> UOp:
-    """A buffer as the next numbered parameter; a variable as the kernel's side of it."""
+    """A buffer as the next numbered parameter; a variable as the kernel's side of it.
+
+    Storage on several devices is a parameter for each of them.
+    """
     if x.arg.addrspace is AddrSpace.ALU:
         return x.replace(op=Ops.PARAM)
+    if isinstance(x.arg.device, tuple):
+        parts = tuple(_numbered(p, x, ctx) for p in x.parts_on_devices)
+        return make(Ops.MSTACK, x.dtype, parts)
+    return _numbered(x, x, ctx)
+
+
+def _numbered(part: UOp, x: UOp, ctx: Numbering) -> UOp:
     inputs = ctx.inputs
-    if x not in inputs:
-        inputs[x] = x.replace(op=Ops.PARAM, arg=ParamArg(len(inputs), x.dtype, device=x.arg.device))
-    return inputs[x]
+    if part not in inputs:
+        arg = ParamArg(len(inputs), x.dtype, device=part.device)
+        inputs[part] = make(Ops.PARAM, x.dtype, x.src, arg)
+    return inputs[part]
 
 
 def note_value(x: UOp, ctx: Numbering) -> UOp:

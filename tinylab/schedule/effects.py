@@ -7,7 +7,7 @@ import functools
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.ops import UOp
 
-_THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST, Ops.INDEX, Ops.CAST}
+_THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST, Ops.INDEX, Ops.CAST, Ops.UNSHARD}
 
 
 def buffer_below(x: UOp) -> UOp:

@@ -39,7 +39,7 @@ def with_arguments(value: UOp, args: tuple[UOp, ...]) -> UOp:
 
 def inline_function(f: UOp, g: UOp) -> UOp | None:
     """One result of a traced body."""
-    if f.arg.precompile:
+    if f.arg.precompile and not _on_several_devices(f):
         return None
     return with_arguments(f.src[0].src[g.arg], f.src[1:])
 
@@ -77,9 +77,14 @@ def _flat(p: UOp, slot: int) -> UOp:
     return flat._reshape(p.shape)
 
 
+def _on_several_devices(f: UOp) -> bool:
+    """Whether a function is called with values on several devices."""
+    return any(isinstance(a.device, tuple) for a in f.src[1:])
+
+
 def call_function(f: UOp, g: UOp, ctx: FunctionContext) -> UOp | None:
     """One result of a precompiled function: a buffer after the call of its LINEAR."""
-    if not f.arg.precompile:
+    if not f.arg.precompile or _on_several_devices(f):
         return None
     if f not in ctx.called:
         args = tuple(

@@ -65,7 +65,7 @@ def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
     late, old, replaced = reads_of_states(order, writes)
     clash = 0
     for x in order:
-        if x.op in (Ops.SINK, Ops.TUPLE):
+        if x.op in (Ops.SINK, Ops.TUPLE, Ops.MSTACK, Ops.UNSHARD):
             continue
         here_late = here_old = 0
         for s in x.src:
@@ -107,13 +107,14 @@ def _undecided(masks: list[tuple[int, int]], clash: int) -> list[int]:
     return copied
 
 
-def _arguments(call: UOp, new: dict[UOp, UOp]) -> tuple[UOp, ...]:
-    """A call's sources with the new ones for what it only reads; a body stays what it is."""
+_STORAGE = GroupOp.Movement | {Ops.BITCAST, Ops.AFTER}
+
+
+def _arguments(call: UOp, written: dict[UOp, UOp], read: dict[UOp, UOp]) -> tuple[UOp, ...]:
+    """A call's sources with copies for what it only reads; a body stays what it is."""
     slots = written_slots(call.src[0])
-    return (
-        call.src[0],
-        *(a if n in slots else new[a] for n, a in enumerate(call.src[1:])),
-    )
+    arguments = enumerate(call.src[1:])
+    return (call.src[0], *(written[a] if n in slots else read[a] for n, a in arguments))
 
 
 def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
@@ -123,14 +124,24 @@ def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
     clashing = _conflicts(order, writes) if writes else set()
     if not clashing:
         return sink
-    new: dict[UOp, UOp] = {}
+    states = set(writes)
+    read: dict[UOp, UOp] = {}  # node -> what reads it now, perhaps the copy
+    written: dict[UOp, UOp] = {}  # node -> the storage itself, as the target of a write
     for x in order:
-        # The target of a write stays the buffer itself; everything else reads the copy.
-        keep = 1 if x.op is Ops.STORE or x in writes else 0
         if x.op is Ops.CALL:
-            new[x] = rebuild(x, _arguments(x, new))
+            read[x] = written[x] = rebuild(x, _arguments(x, written, read))
             continue
-        src = x.src[:keep] + tuple(new[s] for s in x.src[keep:])
-        same = rebuild(x, src) if src != x.src else x
-        new[x] = same if x not in clashing else make(Ops.CONTIGUOUS, x.dtype, (same,), _REASON)
-    return new[sink]
+        more = tuple(read[s] for s in x.src[1:])
+        as_target = x.op in _STORAGE or x.op is Ops.STORE
+        stored = _with(x, (written[x.src[0]], *more)) if as_target else x
+        if x.op is Ops.STORE or x in states:
+            new = stored
+        else:
+            new = _with(x, (*(read[s] for s in x.src[:1]), *more))
+        written[x] = stored if as_target else new
+        read[x] = make(Ops.CONTIGUOUS, x.dtype, (new,), _REASON) if x in clashing else new
+    return read[sink]
+
+
+def _with(x: UOp, src: tuple[UOp, ...]) -> UOp:
+    return x if src == x.src else rebuild(x, src)

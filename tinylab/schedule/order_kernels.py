@@ -14,6 +14,7 @@ from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.effects import overwrites
 from tinylab.schedule.split_kernels import plain
+from tinylab.schedule.views import window_of
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
 
@@ -45,8 +46,10 @@ def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
     first: dict[UOp, dict[UOp, None]] = {c: {} for c in calls}
     readers: dict[_State, list[UOp]] = {}
     for call in calls:
-        for argument in call.src[1:]:
+        for n, argument in enumerate(call.src[1:]):
             first[call].update(dict.fromkeys(_calls_below(argument)))
+            if n == 0 and call.src[0].op is Ops.COPY:
+                continue  # where a copy goes to is not read
             readers.setdefault(_state(argument), []).append(call)
     for state in order:
         if state.op is not Ops.AFTER:
@@ -63,8 +66,16 @@ def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
 
 
 def _bare(call: UOp) -> UOp:
-    """The call with bare buffers as arguments: order is the list's now."""
-    return call.replace(src=(call.src[0], *(plain(a) for a in call.src[1:])))
+    """The call with bare buffers as arguments: order is the list's now. A copy may have pieces."""
+    bare = _bare_piece if call.src[0].op is Ops.COPY else plain
+    return call.replace(src=(call.src[0], *(bare(a) for a in call.src[1:])))
+
+
+def _bare_piece(x: UOp) -> UOp:
+    window = window_of(x)
+    if window is None:
+        return plain(x)
+    return window._replace(storage=plain(window.storage)).view()
 
 
 def order_kernels(sink: UOp, ctx: Any = None) -> UOp:

@@ -1,18 +1,20 @@
 """Memory for what lives only inside a schedule: buffers share arenas where their lives allow it.
 
-One arena per device; a buffer takes the smallest free gap that holds it (best fit), in the order of
-the schedule.
+Two arenas per device, one of them for what is copied from or to it; a buffer takes the smallest
+free gap that holds it (best fit), in the order of the schedule.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
 from tinylab.schedule.add_buffers import FIRST_INTERNAL
+from tinylab.schedule.split_kernels import plain
 from tinylab.uop.intern import make
-from tinylab.uop.ops import ParamArg, UOp, shape_to_shape_arg
+from tinylab.uop.ops import ParamArg, UOp, node_to_shape, shape_to_shape_arg
 
 BLOCK = 256
 
@@ -40,7 +42,7 @@ def lifetimes(linear: UOp, held: set[UOp]) -> dict[UOp, tuple[int, int]]:
     """(first use, last use) of each internal buffer that is not held from outside."""
     found: dict[UOp, tuple[int, int]] = {}
     for n, call in enumerate(linear.src):
-        for b in call.src[1:]:
+        for b in map(plain, call.src[1:]):
             if is_internal(b) and b not in held:
                 found[b] = (found[b][0] if b in found else n, n)
     return found
@@ -79,14 +81,27 @@ class _Arena:
         self.gaps = merged
 
 
-def _offsets(lives: dict[UOp, tuple[int, int]]) -> tuple[dict[UOp, int], dict[Any, _Arena]]:
-    arenas: dict[Any, _Arena] = {}
+class ArenaPlace(NamedTuple):
+    """One arena: those of a device's buffers that are copied, or those that are not."""
+
+    device: Any
+    copied: bool
+
+
+def _arena_of(b: UOp, copied: Collection[UOp]) -> ArenaPlace:
+    return ArenaPlace(b.arg.device, b in copied)
+
+
+def _offsets(
+    lives: dict[UOp, tuple[int, int]], copied: Collection[UOp]
+) -> tuple[dict[UOp, int], dict[ArenaPlace, _Arena]]:
+    arenas: dict[ArenaPlace, _Arena] = {}
     offsets: dict[UOp, int] = {}
     moments: list[tuple[int, int, UOp]] = []
     for b, (start, end) in lives.items():
         moments += [(start, 1, b), (end, 2, b)]
     for _, what, b in sorted(moments, key=lambda m: m[:2]):
-        arena = arenas.setdefault(b.arg.device, _Arena())
+        arena = arenas.setdefault(_arena_of(b, copied), _Arena())
         if what == 1:
             offsets[b] = arena.take(_rounded(b))
         else:
@@ -100,21 +115,28 @@ def plan_memory(linear: UOp, held: set[UOp]) -> MemoryPlan:
     held: buffers that outlive the schedule (its outputs); they keep storage of their own.
     """
     lives = lifetimes(linear, held)
-    offsets, arenas = _offsets(lives)
+    copied = {plain(a) for call in linear.src if call.src[0].op is Ops.COPY for a in call.src[1:]}
+    offsets, arenas = _offsets(lives, copied)
     slot = min((b.arg.slot for b in lives), default=FIRST_INTERNAL) - len(held) - 1
     blocks = {
-        device: make(
+        place: make(
             Ops.BUFFER,
             dtypes.uint8,
             (UOp.const(arena.size),),
-            ParamArg(slot - n, dtypes.uint8, name="arena", device=device),
+            ParamArg(slot - n, dtypes.uint8, name="arena", device=place.device),
         )
-        for n, (device, arena) in enumerate(arenas.items())
+        for n, (place, arena) in enumerate(arenas.items())
     }
-    views = {b: _view(blocks[b.arg.device], offset, b) for b, offset in offsets.items()}
+
+    def placed(x: UOp) -> UOp:
+        b = plain(x)
+        if b not in offsets:
+            return x
+        inside = 0 if b is x else node_to_shape(x.src[1])[0] * b.dtype.itemsize
+        return _view(blocks[_arena_of(b, copied)], offsets[b] + inside, x)
+
     calls = tuple(
-        call.replace(src=(call.src[0], *(views.get(a, a) for a in call.src[1:])))
-        for call in linear.src
+        call.replace(src=(call.src[0], *map(placed, call.src[1:]))) for call in linear.src
     )
     apart = sum(_rounded(b) for b in lives)
     planned = sum(arena.size for arena in arenas.values())
@@ -123,7 +145,7 @@ def plan_memory(linear: UOp, held: set[UOp]) -> MemoryPlan:
 
 def _view(arena: UOp, offset: int, b: UOp) -> UOp:
     """A buffer as bytes of an arena."""
-    count = b.shape[0] * b.dtype.itemsize
+    count = int(b.shape[0]) * b.dtype.itemsize
     window = make(
         Ops.SHRINK,
         dtypes.uint8,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
+from tinylab.schedule.views import contiguous_view_offset
 from tinylab.uop.args import StageArg
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
@@ -91,12 +92,18 @@ class RealizePoints:
                 self.reasons[x] = x.arg or "asked for by contiguous() or realize()"
             elif x.op is Ops.COPY:
                 self.reasons[x] = f"arrives on {x.arg}"
-                if not x.src[0].has_buffer_identity(after_ok=True):
-                    self.reasons.setdefault(x.src[0], f"is copied to {x.arg}")
+                self._force_piece(x.src[0], f"is copied to {x.arg}")
+            elif x.op is Ops.CALL and x.src[0].op is Ops.COPY:
+                self._force_piece(x.src[2], x.arg.aux)
             elif x.op is Ops.CALL:
                 for a in x.src[1:]:
                     if not a.has_buffer_identity(after_ok=True):
                         self.reasons.setdefault(a, "an argument of a kernel written by hand")
+
+    def _force_piece(self, x: UOp, reason: str) -> None:
+        """A copy reads one piece of memory: what is one already, or will be part of one, stays."""
+        if contiguous_view_offset(x, self.reasons) is None:
+            self.reasons.setdefault(x, reason)
 
     def _static(self, x: UOp) -> _Static:
         if _is_storage(x):

@@ -7,6 +7,7 @@ kernels are equal nodes and are compiled once.
 from __future__ import annotations
 
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.schedule.shard import is_device_number
 from tinylab.uop.args import CallInfo, KernelInfo, RangeArg
 from tinylab.uop.intern import make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, rebuild
@@ -78,6 +79,11 @@ def _kernel(effect: UOp) -> UOp:
     nodes = _body_nodes(effect)
     new, arguments = _parameters(effect, nodes)
     new.update(_loop_numbers(effect, nodes))
+    number = None
+    for x in nodes:
+        if is_device_number(x):
+            number = x.arg.axis
+            new[x] = x.replace(arg=x.arg._replace(axis=None, device=None))
     for x in nodes:
         if x not in new:
             src = tuple(new[s] for s in x.src)
@@ -86,7 +92,9 @@ def _kernel(effect: UOp) -> UOp:
     store = effect.src[0] if effect.op is Ops.END else effect
     body = UOp.sink(new[effect], arg=KernelInfo())
     reason = store.arg or "a write in place"
-    return make(Ops.CALL, effect.dtype, (body, *arguments), CallInfo(aux=reason))
+    return make(
+        Ops.CALL, effect.dtype, (body, *arguments), CallInfo(aux=reason, device_number=number)
+    )
 
 
 def split_kernel(x: UOp) -> UOp | None:

@@ -89,6 +89,9 @@ class TensorCreation(TensorCore):
     ) -> Self:
         """One number in this tensor's shape, type and device."""
         own: DType = to_dtype(dtype) if dtype is not None else self.dtype
+        if isinstance(self.device, tuple) and device is None and buffer:
+            spread = self._fill(fill_value, strong_dtype(own))._broadcast_to(self.shape)
+            return self._from_uop(stored_copy(spread.uop, self.device, self.uop.axis))
         place = device if device is not None else self.device
         return self.full(self.shape, fill_value, strong_dtype(own), place, buffer)
 
@@ -103,6 +106,8 @@ class TensorCreation(TensorCore):
     def empty_like(self, dtype: DTypeLike | None = None, device: Any = None) -> Self:
         """Storage that is not filled, in this tensor's shape, type and device."""
         own = to_dtype(dtype) if dtype is not None else strong_dtype(self.dtype)
+        if isinstance(self.device, tuple) and device is None:
+            return self._from_uop(empty_uop(self.shape, own, self.device, self.uop.axis))
         place = device if device is not None else self.device
         return self.empty(*self.shape, dtype=own, device=place)
 

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinylab.device import Buffer
+from tinylab.device import Buffer, MultiBuffer
 from tinylab.dtype import (
     DType,
     as_const,
@@ -19,25 +19,31 @@ from tinylab.dtype import (
 from tinylab.errors import CreationError
 from tinylab.helpers.seq import fully_flatten
 from tinylab.uop.ops import UOp
+from tinylab.uop.sharding import even_part
 
 if TYPE_CHECKING:
     import numpy
 
 
-def buffer_uop(data: Any, dtype: DType, shape: Sequence[int], device: str) -> UOp:
-    """A BUFFER that holds these bytes, in a shape."""
+def buffer_uop(data: Any, dtype: DType, shape: Sequence[int], device: Any) -> UOp:
+    """A BUFFER that holds these bytes, in a shape; on several devices each holds them all."""
     count = math.prod(shape)
     if count == 0:
         return UOp.const(0, dtype)._expand_front(tuple(shape))
-    return UOp.from_buffer(Buffer(device, count, dtype, initial_value=data))._reshape(tuple(shape))
+    names = device if isinstance(device, tuple) else (device,)
+    parts = [Buffer(d, count, dtype, initial_value=data) for d in names]
+    memory = MultiBuffer(names, count, dtype, parts) if len(parts) > 1 else parts[0]
+    return UOp.from_buffer(memory)._reshape(tuple(shape))
 
 
-def empty_uop(shape: Sequence[Any], dtype: DType, device: Any) -> UOp:
-    """A BUFFER of its own, with no memory yet, in a shape."""
-    count = math.prod(shape)
-    if count == 0:
+def empty_uop(shape: Sequence[Any], dtype: DType, device: Any, axis: int | None = None) -> UOp:
+    """A BUFFER of its own, with no memory yet, in a shape; on several devices perhaps cut."""
+    if math.prod(shape) == 0:
         return UOp.const(0, dtype)._expand_front(tuple(shape))
-    return UOp.new_buffer(device, count, dtype)._reshape(tuple(shape))
+    part = list(shape)
+    if axis is not None:
+        part[axis] = even_part(tuple(shape), axis, len(device))
+    return UOp.new_buffer(device, math.prod(part), dtype)._reshape(tuple(part)).unshard(axis)
 
 
 # *** in

@@ -12,6 +12,7 @@ from tinylab.engine.realize import memory_of
 from tinylab.errors import ContractError, CreationError, DeviceError
 from tinylab.helpers.cache import fetch
 from tinylab.helpers.memory import mv_address
+from tinylab.mixin.base import as_shape
 from tinylab.tensor import data as host, disk, dlpack
 from tinylab.tensor.core import canonical
 from tinylab.tensor.random import TensorRandom
@@ -31,23 +32,21 @@ class TensorInterchange(TensorRandom):
     __slots__ = ()
 
     if TYPE_CHECKING:
-
-        def _stored(self) -> Self: ...
-        def to(self, device: Any) -> Self: ...
-        def _is_stored(self) -> bool: ...
+        # What Tensor has and this part of it leans on.
+        _stored: Any
+        _is_stored: Any
+        to: Any
 
     # *** out
 
     def _memory(self) -> Buffer | None:
-        """The memory that holds the values in one piece, computed if need be; None for no values."""
+        """The memory of the values in one piece, computed if need be; None for no values."""
         if not all(isinstance(s, int) for s in self.shape):
             raise ContractError(f"no data if shape is symbolic, {self.shape}")
         if self.numel() == 0:
             return None
         if isinstance(self.device, tuple):
-            raise DeviceError(
-                f"a tensor on {self.device} has no single memory", help="use .to(...) first"
-            )
+            return self.to(self.device[0])._memory()
         if disk.on_disk(self.device):
             return disk.viewed(self.uop) or self.to("CPU")._memory()
         return memory_of(self._stored().uop.buf_uop)
@@ -169,7 +168,8 @@ class TensorInterchange(TensorRandom):
         if taken is None:
             import numpy as np
 
-            return cls(np.from_dlpack(array), device="CPU")  # type: ignore[call-arg]
+            copied = np.ascontiguousarray(np.from_dlpack(array))
+            return cls._from_uop(host.numpy_uop(copied, None, "CPU"))
         if math.prod(taken.shape) == 0:
             zero = UOp.const(0, taken.buffer.dtype)
             return cls._from_uop(zero._expand_front(taken.shape))
@@ -192,7 +192,7 @@ class TensorInterchange(TensorRandom):
             raise DeviceError(f"{place} cannot use memory of this process", help='device="CPU"')
         if ptr <= 0 or ptr % own.itemsize:
             raise CreationError(f"no {own} can stand at address {ptr:#x}")
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        sizes = as_shape((shape,))
         memory = dlpack.view_memory(ptr, math.prod(sizes), own, None)
         return cls._from_uop(UOp.from_buffer(memory)._reshape(sizes))
 
@@ -202,7 +202,8 @@ class TensorInterchange(TensorRandom):
 
         Raises: FetchError where it cannot be had.
         """
-        return cls(pathlib.Path(fetch(url, gunzip=gunzip)), **kwargs)
+        made: Any = cls  # its constructor is Tensor's
+        return made(pathlib.Path(fetch(url, gunzip=gunzip)), **kwargs)  # type: ignore[no-any-return]
 
     # *** for people
 

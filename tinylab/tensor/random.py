@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinylab.dtype import DTypeLike, dtypes, to_dtype
-from tinylab.errors import DTypeError
+from tinylab.errors import CreationError, DTypeError
 from tinylab.helpers.seq import prod
 from tinylab.mixin.base import as_shape
 from tinylab.mixin.random import check_sizes
@@ -70,6 +70,10 @@ class TensorRandom(TensorCreation):
     def _random_words(cls, num: int, device: Any) -> Self:
         """(num,) random uint32 on a device."""
         place = canonical(device)
+        if isinstance(place, tuple):
+            raise CreationError(
+                f"rand only supports single device, got {device=}", help="shard what it gives"
+            )
         streams = TensorRandom._streams
         if place not in streams:
             streams[place] = Stream(TensorRandom._seed, place)

@@ -21,16 +21,20 @@ if TYPE_CHECKING:
     from tinylab.tensor.tensor import Tensor
 
 # Movements through which a value can be stored: each element of the view has a place of its own.
-_STORABLE = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.DETACH})
+_STORABLE = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.DETACH, Ops.UNSHARD})
 
 
-def stored_copy(uop: UOp, device: Any) -> UOp:
-    """A buffer of its own that the value is written to, in the value's shape."""
-    target = empty_uop(uop.shape, uop.dtype, device)
-    if target.base.op is not Ops.BUFFER:
+def stored_copy(uop: UOp, device: Any, axis: int | None = None) -> UOp:
+    """A buffer of its own that the value is written to, in the value's shape.
+
+    axis: which one is cut, on several devices; what is cut already stays so.
+    """
+    cut = uop.axis if uop.device == device else axis
+    target = empty_uop(uop.shape, uop.dtype, device, cut)
+    flat = target.unsharded_base
+    if flat.op is not Ops.BUFFER:
         return target
-    flat = target.base
-    return flat.after(target.store(uop))._reshape(uop.shape)
+    return _rebuilt(chain_below(target)[0], flat.after(target.store(uop)))
 
 
 def operand(target: Tensor, x: Any, what: str) -> Any:
@@ -52,6 +56,15 @@ def operand(target: Tensor, x: Any, what: str) -> Any:
             f"{what} device mismatch {target.device} != {value.device}",
             help=f"move the value first: .to({target.device!r})",
         )
+    if (
+        what == "assign"
+        and isinstance(value.uop.device, tuple)
+        and value.uop.axis != target.uop.axis
+    ):
+        raise AssignError(
+            f"multi axis mismatch {target.uop.axis} != {value.uop.axis}",
+            help="shard the value like the tensor that it is written to",
+        )
     while value.ndim > target.ndim and value.shape[0] == 1:
         value = value.reshape(value.shape[1:])
     return value._broadcast_to(target.shape)
@@ -60,7 +73,7 @@ def operand(target: Tensor, x: Any, what: str) -> Any:
 def chain_below(view: UOp) -> tuple[list[UOp], UOp]:
     """(the movements, outermost first, and what lies below them)."""
     chain = []
-    while view.op in GroupOp.Movement or view.op is Ops.DETACH:
+    while view.op in GroupOp.Movement or view.op in (Ops.DETACH, Ops.UNSHARD):
         chain.append(view)
         view = view.src[0]
     return chain, view

@@ -101,6 +101,7 @@ class CallInfo(NamedTuple):
     """What a CALL or FUNCTION is besides its body and arguments.
 
     grad_key names a gradient function in `node.callables`, so that no callable sits in a key.
+    device_number is what `_device_num` is in a kernel that several devices share.
     """
 
     name: str | None = None
@@ -108,6 +109,7 @@ class CallInfo(NamedTuple):
     precompile_backward: bool = False
     aux: Any = None
     grad_key: int | None = None
+    device_number: int | None = None
 
 
 class KernelInfo(NamedTuple):

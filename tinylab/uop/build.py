@@ -15,7 +15,7 @@ from tinylab.uop.intern import callables, make
 from tinylab.uop.moves import MoveMethods, Sint, const, shape_to_shape_arg, sint_to_uop
 
 if TYPE_CHECKING:
-    from tinylab.device import Buffer
+    from tinylab.device import Buffer, MultiBuffer
     from tinylab.uop.node import UOp
 
 _numbers = itertools.count()
@@ -191,7 +191,7 @@ class BuildMethods(MoveMethods):
         if self.is_variable or self.is_bound_var:
             var = self.unbind()[0] if self.is_bound_var else self
             return make(Ops.PARAM, self.dtype, var.src, var.arg._replace(slot=slot))
-        return BuildMethods.param(slot, self.dtype, self._shape, self.device)
+        return BuildMethods.param(slot, self.dtype, self._shape, self.device, axis=self.axis)
 
     @staticmethod
     def placeholder(
@@ -221,13 +221,13 @@ class BuildMethods(MoveMethods):
         return flat if len(shape) == 1 else flat._reshape(shape)
 
     def placeholder_like(self: UOp, slot: int, addrspace: AddrSpace = AddrSpace.GLOBAL) -> UOp:
-        """A placeholder of this value's shape and dtype.
+        """A placeholder of this value's dtype and shape; of its shard's shape on several devices.
 
         Raises: ContractError for a symbolic shape.
         """
         if not all(isinstance(s, int) for s in self.shape):
             raise ContractError(f"no placeholder-like on symbolic shape {self.shape}")
-        return BuildMethods.placeholder(self.shape, self.dtype, slot, addrspace)
+        return BuildMethods.placeholder(self.shard_shape, self.dtype, slot, addrspace)
 
     @staticmethod
     def new_buffer(device: Any, size: int, dtype: DType, num: int | None = None) -> UOp:
@@ -241,7 +241,7 @@ class BuildMethods(MoveMethods):
         return make(Ops.BUFFER, dtype, (const(size),), arg)
 
     @staticmethod
-    def from_buffer(opaque: Buffer, device: Any = None) -> UOp:
+    def from_buffer(opaque: Buffer | MultiBuffer, device: Any = None) -> UOp:
         """The BUFFER node of existing storage."""
         node = BuildMethods.new_buffer(device or opaque.device, opaque.size, opaque.dtype)
         node._buffer = opaque

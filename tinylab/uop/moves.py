@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tinylab.dtype import ConstType, DType, Invalid, as_const, dtypes
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.args import RangeArg, ReduceArg, StageArg, is_unit
+from tinylab.uop.infer import node_to_shape
 from tinylab.uop.intern import make
 
 if TYPE_CHECKING:
@@ -45,6 +46,14 @@ class MoveMethods:
     """The six movements of a value, and the reductions that stand on them."""
 
     __slots__ = ()
+
+    @property
+    def marg(self: UOp) -> Any:
+        """What a movement does: its shape, (offset, size) pairs, an order or flags."""
+        if self.op in (Ops.PAD, Ops.SHRINK):
+            offsets, sizes = node_to_shape(self.src[1]), node_to_shape(self.src[2])
+            return tuple(zip(offsets, sizes, strict=True))
+        return node_to_shape(self.src[1]) if len(self.src) > 1 else self.arg
 
     def _reshape(self: UOp, shape: Sequence[Sint]) -> UOp:
         shape = tuple(shape)

@@ -20,6 +20,7 @@ from tinylab.uop.bounds import bounds_of
 from tinylab.uop.build import BuildMethods
 from tinylab.uop.infer import Shape, infer_dtype, infer_shape
 from tinylab.uop.intern import Key, cache, make, set_node_type
+from tinylab.uop.sharding import ShardMethods, axis_of
 
 if TYPE_CHECKING:
     from tinylab.device import Buffer
@@ -59,7 +60,7 @@ class _UOpType(type):
         return node
 
 
-class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
+class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     """A node: (op, dtype, src, arg, tag). The same five fields give the same object.
 
     Metadata and storage are kept beside the node and are no part of what it is.
@@ -67,6 +68,7 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
 
     __slots__ = (
         "__weakref__",
+        "_axis_slot",
         "_bounds",
         "_buffer_slot",
         "_device",
@@ -201,6 +203,19 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
             return self._lazy("_device")  # type: ignore[no-any-return]
 
     @property
+    def axis(self) -> int | None:
+        """The axis that is cut into shards, one on each device; None where there is none.
+
+        Raises: ShardError where elements would have to move from shard to shard.
+        """
+        if not isinstance(self.device, tuple):
+            return None
+        try:
+            return self._axis_slot  # type: ignore[attr-defined, no-any-return]
+        except AttributeError:
+            return self._lazy("_axis_slot")  # type: ignore[no-any-return]
+
+    @property
     def key(self) -> bytes:
         """SHA-256 over op, dtype, arg as text and the sources' keys; the tag is left out.
 
@@ -326,13 +341,15 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
     def has_buffer_identity(self, after_ok: bool = False) -> bool:
         """Whether this is a whole buffer, perhaps reshaped."""
         node = self
-        while node.op is Ops.RESHAPE or (after_ok and node.op is Ops.AFTER):
+        while node.op in (Ops.RESHAPE, Ops.UNSHARD) or (after_ok and node.op is Ops.AFTER):
             node = node.src[0]
         return node.op in (Ops.BUFFER, Ops.PARAM)
 
     @property
     def realized(self) -> Buffer | None:
-        """The allocated storage of a BUFFER, or None."""
+        """The allocated storage of a BUFFER, on one device or several; or None."""
+        if self.op is Ops.UNSHARD:
+            return self.unsharded_base.realized
         if self.op is Ops.BUFFER and self._buffer is not None and self._buffer.is_allocated():
             return self._buffer
         return None
@@ -340,7 +357,7 @@ class UOp(BuildMethods, AlgebraMethods, metaclass=_UOpType):
     @property
     def is_realized(self) -> bool:
         """Whether the values lie in memory."""
-        return self.base.realized is not None
+        return self.unsharded_base.realized is not None
 
     @property
     def addrspace(self) -> AddrSpace | None:
@@ -389,7 +406,7 @@ def _same_types(a: Iterable[UOp], b: Iterable[UOp]) -> bool:
 
 def _ranges_of(node: UOp) -> dict[UOp, None]:
     op, src = node.op, node.src
-    if op in (Ops.END, Ops.REDUCE, Ops.STAGE):
+    if op in (Ops.END, Ops.REDUCE, Ops.STAGE, Ops.UNSHARD):
         ended = dict.fromkeys(r for s in src[1:] for r in s.ranges if r in src[1:])
         return {r: None for r in _merge([s.ranges for s in src]) if r not in ended}
     if op in (Ops.CALL, Ops.FUNCTION):
@@ -421,6 +438,11 @@ def _device_of(node: UOp) -> str | tuple[str, ...] | None:
         return node.arg  # type: ignore[no-any-return]
     if node.op is Ops.ALLREDUCE:
         return node.arg[1]  # type: ignore[no-any-return]
+    if node.op is Ops.MSTACK:
+        return tuple(str(s.device) for s in node.src)
+    if node.op is Ops.MSELECT:
+        several = node.src[0].device
+        return several[node.arg] if isinstance(several, tuple) else several
     if node.op is Ops.STAGE and node.arg.device is not None:
         return node.arg.device  # type: ignore[no-any-return]
     if node.op is Ops.GETTUPLE and node.src[0].op is Ops.FUNCTION:
@@ -439,7 +461,12 @@ def _key_of(node: UOp) -> bytes:
 
 set_node_type(UOp)
 UOp._LAZY.update(
-    _shape_slot=infer_shape, _bounds=bounds_of, _ranges=_ranges_of, _device=_device_of, _key=_key_of
+    _axis_slot=axis_of,
+    _bounds=bounds_of,
+    _device=_device_of,
+    _key=_key_of,
+    _ranges=_ranges_of,
+    _shape_slot=infer_shape,
 )
 
 Variable = UOp

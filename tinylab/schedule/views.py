@@ -1,0 +1,67 @@
+"""Views that are one piece of memory: a chain of movements that reads a buffer without a gap."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Container
+from typing import NamedTuple
+
+from tinylab.opcodes import AxisType, GroupOp, Ops
+from tinylab.schedule.indexing import flatten_index, guard_of, loops, simplified, source_index
+from tinylab.uop.ops import UOp
+
+
+class Window(NamedTuple):
+    """`count` elements of a storage node from an element on."""
+
+    storage: UOp
+    offset: int
+    count: int
+
+    def view(self) -> UOp:
+        """The elements as one axis."""
+        if self.count == self.storage.shape[0]:
+            return self.storage
+        return self.storage._shrink((self.offset,), (self.count,))
+
+
+def stored_below(x: UOp, stored: Container[UOp] = ()) -> UOp | None:
+    """The flat buffer, or its state after writes, below a chain of movements; None for a value.
+
+    stored: values that will be in memory too.
+    """
+    while x.op in GroupOp.Movement and x.op is not Ops.PAD and x not in stored:
+        x = x.src[0]
+    if x in stored:
+        return x
+    base = x.without_after
+    return x if base.op in (Ops.BUFFER, Ops.PARAM) and not base.is_variable else None
+
+
+def contiguous_view_offset(x: UOp, stored: Container[UOp] = ()) -> int | None:
+    """Where in its buffer a view begins whose elements lie one after the other; None for others.
+
+    buffer[6:12].reshape(2, 3) -> 6; buffer.reshape(3, 4).permute(1, 0) -> None
+    """
+    storage = stored_below(x, stored)
+    if storage is None or not all(isinstance(s, int) for s in x.shape) or 0 in x.shape:
+        return None
+    idx = loops(x.shape, itertools.count(), AxisType.WEAK)
+    place, node = idx, x
+    while node is not storage:
+        place, node = source_index(node, place), node.src[0]
+    flat = flatten_index(place, storage.shape)
+    if guard_of(flat) is not None:
+        return None
+    offset = simplified(flat + flatten_index(idx, x.shape) * -1)
+    return int(offset.arg) if offset.op is Ops.CONST else None
+
+
+def window_of(x: UOp) -> Window | None:
+    """The piece of memory that a value is; None where it is no such piece."""
+    offset = contiguous_view_offset(x)
+    storage = stored_below(x)
+    if offset is None or storage is None:
+        return None
+    return Window(storage, offset, math.prod(x.shape))

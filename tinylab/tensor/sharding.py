@@ -1,0 +1,65 @@
+"""Tensors on several devices: cut along an axis, or one copy on each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tinylab.dtype import strong_dtype
+from tinylab.tensor import disk
+from tinylab.tensor.core import ANYTHING, canonical
+from tinylab.tensor.interchange import TensorInterchange
+from tinylab.tensor.writing import stored_copy
+from tinylab.uop.ops import UOp
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class TensorSharding(TensorInterchange):
+    """Methods that spread a tensor over devices."""
+
+    __slots__ = ()
+
+    def shard(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
+        """This tensor on several devices: equal parts of an axis, or a copy on each.
+
+        (8, 3).shard(("CPU", "CPU:1"), axis=0)  ->  (8, 3), of which each device holds (4, 3)
+
+        Raises: ShardError for a tensor that is on several already, and for an axis that does not
+        divide by their number.
+        """
+        names = canonical(tuple(devices))
+        if isinstance(names, str):
+            return self.to(names)
+        cut = None if axis is None else self._axis(axis)
+        found = self._from_uop(self._sharded(names, cut))
+        found.is_param = self.is_param
+        if self.grad is not None:
+            found.grad = self.grad.shard(devices, axis)
+        return found
+
+    def _sharded(self, devices: tuple[str, ...], axis: int | None) -> UOp:
+        source = self.cast(strong_dtype(self.dtype))
+        if disk.on_disk(source.device):
+            source = source.to(devices[0])
+        if source.uop.device is None:
+            return stored_copy(source.uop, devices, axis)
+        return source.uop.shard(devices, axis)
+
+    def shard_(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
+        """Spread this tensor over several devices; see `shard`."""
+        found = self.shard(devices, axis)
+        self.uop, self.grad, self._view_of = found.uop, found.grad, None
+        self._marks = ANYTHING
+        return self
+
+    def shard_like(self, y: Self) -> Self:
+        """This tensor where another one is, cut as that one is.
+
+        Raises: ShardError where it is on several devices in another way.
+        """
+        if isinstance(y.device, str):
+            return self.to(y.device)
+        if self.device == y.device and self.uop.axis == y.uop.axis:
+            return self
+        return self.shard(y.device, y.uop.axis)
