@@ -33,7 +33,8 @@ def main(megabytes: int) -> None:
     whole(stream)  # compiles
     print(f"compiled   {rate(lambda: whole(stream)):8.1f} million packets/s")
     trace = Trace(data, loaded.code, loaded.info.load_base)
-    print(f"first view {seconds(lambda: first(trace)):8.3f} s of {len(data) >> 20} MB")
+    spent = seconds(lambda: first(trace))
+    print(f"first view {spent:8.3f} s of {len(data) >> 20} MB")
     done = int(trace.counts.sum())
     spent = seconds(trace.index)
     print(

@@ -264,14 +264,21 @@ def _program(code: bytes) -> dict[str, Any]:
     }
 
 
+def _span() -> tuple[int, int]:
+    """First start and last end of all waves."""
+    waves = [w for e in range(ENGINES) for w in play(e) if isinstance(w, WaveSpec)]
+    return min(w.start for w in waves), max(w.end or 0 for w in waves)
+
+
 def _range() -> dict[str, Any]:
+    first, last = _span()
     return {
         "kind": "kernel",
         "name": "demo_squares",
         "program": 0,
         "queue": "compute",
         "start_ns": 1000,
-        "end_ns": 4600,
+        "end_ns": 1000 + (last - first) * 10 // 25,  # 2.5 GHz, as the markers say
         "exec_tag": 1,
     }
 
@@ -295,7 +302,7 @@ def counters() -> tuple[list[dict[str, Any]], bytes]:
     waves = GROUPS * WAVES_A_GROUP // 4  # groups go around the WGPs of array 0
     used = [waves] * 4 + [0] * 4  # two arrays, one of them used
     everywhere = (1, 1, ENGINES, 2, 4)
-    last = max(w.end or 0 for e in range(ENGINES) for w in play(e) if isinstance(w, WaveSpec))
+    last = _span()[1]
     table = (
         ("SQ_INSTS_VALU", "SQ", everywhere, [vector * n for n in used] * ENGINES),
         ("SQ_INSTS_SALU", "SQ", everywhere, [scalar * n for n in used] * ENGINES),
