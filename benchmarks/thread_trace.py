@@ -37,9 +37,8 @@ def main(megabytes: int) -> None:
     print(f"first view {spent:8.3f} s of {len(data) >> 20} MB")
     done = int(trace.counts.sum())
     spent = seconds(trace.index)
-    print(
-        f"index      {(trace.counts.sum() - done) / spent / 1e6:8.1f} million packets/s, {spent:.1f} s"
-    )
+    read = (trace.counts.sum() - done) / 1e6
+    print(f"index      {read / spent:8.1f} million packets/s, {spent:.1f} s")
     start, end = trace.span
     for share in (1, 10, 1000):
         width = (end - start) // share
