@@ -28,7 +28,8 @@ class Finder(importlib.abc.MetaPathFinder):
         if not exists(name):
             parent, _, last = name.rpartition(".")
             if exists(parent):
-                raise ModuleNotFoundError(sentence(parent, last), name=name)
+                # No ModuleNotFoundError: Python drops the sentence of one.
+                raise ImportError(sentence(parent, last), name=name)
             module(name)  # raises, in a sentence
         return importlib.machinery.ModuleSpec(name, Loader(), is_package=True)
 

@@ -48,7 +48,7 @@ def lines(fn: str | pathlib.Path) -> list[str]:
 
 
 def fromimport(mod: str, frm: str) -> Any:
-    """A name of a module: fromimport("os", "path")."""
+    """A name of a module, by both names: "os", "path"."""
     return getattr(importlib.import_module(mod), frm)
 
 
@@ -134,7 +134,7 @@ def wait_cond(
 
 def get_stacktrace(frm: Any, max_frames: int = 30) -> tuple[tuple[str, int, str], ...]:
     """(file, line, function) of a frame and its callers, the nearest first."""
-    found = []
+    found: list[tuple[str, int, str]] = []
     while frm is not None and len(found) < max_frames:
         found.append((frm.f_code.co_filename, frm.f_lineno, frm.f_code.co_name))
         frm = frm.f_back

@@ -1,40 +1,31 @@
-"""Parameters by name, and files of them in the safetensors format."""
+"""Parameters by name, and the files that hold them; what scripts import from here."""
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import pathlib
-import struct
 import warnings
 from collections import OrderedDict
 from typing import Any
 
-from tinylab.dtype import DType, dtypes
-from tinylab.errors import CreationError, OperandError, ShapeError
+from tinylab.errors import DeviceError, OperandError, ShapeError
 from tinylab.helpers.text import closest
+from tinylab.nn.files import (
+    TensorIO as TensorIO,
+    accept_filename as accept_filename,
+    tar_extract as tar_extract,
+    zip_extract as zip_extract,
+)
+from tinylab.nn.gguf import gguf_load as gguf_load
+from tinylab.nn.safetensors import (
+    inverse_safe_dtypes as inverse_safe_dtypes,
+    safe_dtypes as safe_dtypes,
+    safe_load as safe_load,
+    safe_load_metadata as safe_load_metadata,
+    safe_save as safe_save,
+)
+from tinylab.nn.torch_files import torch_load as torch_load
 from tinylab.tensor import Tensor, realize_all
-from tinylab.tensor.data import buffer_uop
 
-safe_dtypes: dict[str, DType] = {
-    "BOOL": dtypes.bool,
-    "I8": dtypes.int8,
-    "U8": dtypes.uint8,
-    "I16": dtypes.int16,
-    "U16": dtypes.uint16,
-    "I32": dtypes.int32,
-    "U32": dtypes.uint32,
-    "I64": dtypes.int64,
-    "U64": dtypes.uint64,
-    "F16": dtypes.float16,
-    "BF16": dtypes.bfloat16,
-    "F32": dtypes.float32,
-    "F64": dtypes.float64,
-    "F8_E4M3": dtypes.fp8e4m3,
-    "F8_E5M2": dtypes.fp8e5m2,
-}
-inverse_safe_dtypes: dict[DType, str] = {v: k for k, v in safe_dtypes.items()}
+CHUNK_SIZE = 1 << 20  # of a file in a network's file system, in bytes
 
 
 def get_state_dict(obj: Any, prefix: str = "", tensor_type: type = Tensor) -> dict[str, Tensor]:
@@ -97,7 +88,7 @@ def load_state_dict(
             raise ShapeError(
                 f"shape mismatch for {name}: model has {t.shape}, file has {new.shape}"
             )
-        t.replace(new.cast(t.dtype).to(t.device).clone())
+        t.replace(new.to(t.device).cast(t.dtype).clone())
         loaded.append(t)
         if consume:
             del state_dict[name]
@@ -106,82 +97,23 @@ def load_state_dict(
     return loaded
 
 
-# *** safetensors
+def fs_load(t: Tensor, size: int) -> Tensor:
+    """Bytes from a file system of the network, by their hash.
 
-
-def safe_load_metadata(t: Any) -> tuple[bytes, int, dict[str, Any]]:
-    """(the bytes of a file, where its data begins, its header).
-
-    Raises: CreationError for a file that is not in the safetensors format.
+    Raises: DeviceError: tinylab has no such device.
     """
-    raw = _raw(t)
-    if len(raw) < 8:
-        raise CreationError(f"no safetensors file: {len(raw)} bytes are too few")
-    (length,) = struct.unpack("<Q", raw[:8])
-    if 8 + length > len(raw):
-        raise CreationError(f"no safetensors file: a header of {length} bytes in {len(raw)}")
-    try:
-        header = json.loads(bytes(raw[8 : 8 + length]))
-    except ValueError as e:
-        raise CreationError(f"no safetensors file: its header is no JSON ({e})") from e
-    return raw, 8 + int(length), header
+    raise DeviceError(
+        f"fs_load of {size} bytes needs the network's file system TINYFS, which tinylab lacks",
+        help="keep files on disk: Tensor(pathlib.Path(...)), safe_load, safe_save",
+    )
 
 
-def _raw(source: Any) -> bytes:
-    if isinstance(source, Tensor):
-        return bytes(source.data())
-    return pathlib.Path(source).read_bytes()
+def fs_store(t: Tensor) -> Tensor:
+    """Bytes into a file system of the network.
 
-
-def safe_load(fn: Any) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, by name.
-
-    Raises: CreationError for a file that is damaged or has types that tinylab lacks.
+    Raises: DeviceError: tinylab has no such device.
     """
-    raw, begin, header = safe_load_metadata(fn)
-    found = {}
-    for name, info in header.items():
-        if name != "__metadata__":
-            found[name] = _read_one(name, info, memoryview(raw)[begin:])
-    return found
-
-
-def _read_one(name: str, info: dict[str, Any], body: memoryview) -> Tensor:
-    kind, shape, (first, last) = info["dtype"], tuple(info["shape"]), info["data_offsets"]
-    if kind not in safe_dtypes:
-        raise CreationError(f"{name!r} has type {kind}, which tinylab lacks")
-    dtype = safe_dtypes[kind]
-    if not 0 <= first <= last <= len(body) or last - first != math.prod(shape) * dtype.itemsize:
-        raise CreationError(f"damaged file: {name!r} of {kind} {shape} in bytes {first} to {last}")
-    device = Tensor(0.0).device
-    return Tensor(buffer_uop(bytes(body[first:last]), dtype, shape, str(device)))
-
-
-def safe_save(tensors: dict[str, Tensor], fn: str, metadata: dict[str, Any] | None = None) -> None:
-    """Write tensors to a safetensors file, whole or not at all.
-
-    Raises: CreationError for a weak type.
-    """
-    realize_all(list(tensors.values()))
-    header: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
-    parts, offset = [], 0
-    for name, t in tensors.items():
-        if t.dtype not in inverse_safe_dtypes:
-            raise CreationError(
-                f"{name!r} has type {t.dtype}, which a file cannot hold", help="cast it"
-            )
-        data = bytes(t.contiguous()._bytes())
-        header[name] = {
-            "dtype": inverse_safe_dtypes[t.dtype],
-            "shape": list(t.shape),
-            "data_offsets": [offset, offset + len(data)],
-        }
-        parts.append(data)
-        offset += len(data)
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    temporary = f"{os.fspath(fn)}.{os.getpid()}.tmp"
-    with open(temporary, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.writelines(parts)
-    os.replace(temporary, fn)
+    raise DeviceError(
+        f"fs_store of {t.shape} needs the network's file system TINYFS, which tinylab lacks",
+        help="keep files on disk: safe_save, or x.to('disk:/a/file').realize()",
+    )

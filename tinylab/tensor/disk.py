@@ -37,19 +37,19 @@ def on_disk(device: Any) -> bool:
 def file_uop(path: pathlib.Path, dtype: DType) -> UOp:
     """A file's elements, not read yet.
 
-    Raises: FileNotFoundError; CreationError for an empty file, or a part of an element at its end.
+    Raises: FileNotFoundError; CreationError for a part of an element at its end.
     """
     size = os.stat(path).st_size
     if size % dtype.itemsize:
         raise CreationError(f"{path} has {size} bytes, no whole number of {dtype}")
     if size == 0:
-        raise CreationError(f"{path} is empty")
+        return UOp.const(0, dtype)._expand_front((0,))
     device = f"DISK:{os.path.abspath(path)}"
     return UOp.from_buffer(Buffer(device, size // dtype.itemsize, dtype, preallocate=True))
 
 
 def window_of(x: UOp) -> Window | None:
-    """Where a value lies in a buffer, if it does so in one piece: through reshapes, slices, bitcasts.
+    """Where a value lies in a buffer, if in one piece: through reshapes, slices, bitcasts.
 
     file[8:16].bitcast(float32) -> 8 bytes from byte 8
     """

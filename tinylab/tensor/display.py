@@ -134,7 +134,7 @@ def _short(x: Any) -> str:
     if math.isnan(x):
         return "NaN"
     if math.isinf(x):
-        return "∞" if x > 0 else "−∞"
+        return "∞" if x > 0 else "-∞"
     return f"{x:.4g}"
 
 
@@ -198,7 +198,7 @@ def _legend(facts: Facts) -> str:
     ends = ",".join(f"rgba({r},{g},{b},{a})" for (r, g, b), a in _STOPS)
     bar = f"display:inline-block;width:120px;height:.7em;background:linear-gradient(90deg,{ends})"
     return (
-        f'<div style="opacity:.85">−{_short(facts.scale)} <span style="{bar}"></span> '
+        f'<div style="opacity:.85">-{_short(facts.scale)} <span style="{bar}"></span> '
         f"+{_short(facts.scale)}</div>"
     )
 

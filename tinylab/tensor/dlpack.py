@@ -94,12 +94,10 @@ _given: dict[int, tuple[Any, ...]] = {}  # a struct's address -> what it points 
 _numbers = itertools.count(1)
 
 
-@_Deleter
 def _forget(address: int) -> None:
     _given.pop(address, None)
 
 
-@ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 def _drop(capsule: int) -> None:
     """A capsule that nobody took gives its struct up."""
     for name in _NAMES.values():
@@ -108,7 +106,8 @@ def _drop(capsule: int) -> None:
 
 
 # Arrays may outlive this module when the process ends.
-for _each in (_forget, _drop):
+_forgetting, _dropping = _Deleter(_forget), ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
+for _each in (_forgetting, _dropping):
     _api.Py_IncRef(ctypes.py_object(_each))
 
 
@@ -125,13 +124,13 @@ def capsule_of(
     sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
     steps = (ctypes.c_int64 * max(len(shape), 1))(*_steps(shape))
     tensor = _Tensor(address, _Device(CPU, 0), len(shape), _Type(code, bits, 1), sizes, steps, 0)
-    delete = ctypes.cast(_forget, ctypes.c_void_p)
+    delete = ctypes.cast(_forgetting, ctypes.c_void_p)
     made: Any = (
         _Versioned(1, 0, None, delete, 0, tensor) if versioned else _Managed(tensor, None, delete)
     )
     place = ctypes.addressof(made)
     _given[place] = (made, sizes, steps, owner)
-    return _api.PyCapsule_New(place, _NAMES[versioned], ctypes.cast(_drop, ctypes.c_void_p))
+    return _api.PyCapsule_New(place, _NAMES[versioned], ctypes.cast(_dropping, ctypes.c_void_p))
 
 
 def _steps(shape: Sequence[int]) -> list[int]:

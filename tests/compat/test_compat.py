@@ -1,0 +1,185 @@
+"""`import tinygrad` means tinylab: what scripts import, in scripts, cells and processes."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import tinylab
+from tests.compat.names import IMPORTED, MISSING
+from tinylab import compat
+from tinylab.compat.table import ABSENT, HOMES, NAMES
+
+ROWS = [(module, name) for module, names in IMPORTED.items() for name in names.split()]
+
+
+def is_missing(module, name):
+    below = f"{module}.{name}"
+    return (module, name) in MISSING or any(
+        below == path or below.startswith(path + ".") for path in ABSENT
+    )
+
+
+def has(module, name):
+    try:
+        compat.take(module, name)
+    except ImportError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("module", IMPORTED)
+def test_what_scripts_import_is_here_or_listed_as_missing(module):
+    lost = [n for m, n in ROWS if m == module and not is_missing(m, n) and not has(m, n)]
+    assert not lost
+
+
+def test_what_is_listed_as_missing_is_missing():
+    assert not [row for row in MISSING if has(*row)]
+    assert not [row for row in MISSING if row not in ROWS]
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_each_row_of_the_table_leads_somewhere(module, name):
+    if not is_missing(module, name):
+        assert compat.take(module, name) is not None
+
+
+def test_names_are_tinylab_s_own():
+    assert compat.module("tinygrad").Tensor is tinylab.Tensor
+    assert compat.module("tinygrad.nn.state").safe_load is tinylab.nn.state.safe_load
+    assert compat.module("tinygrad.nn").state is compat.module("tinygrad.nn.state")
+    assert compat.module("tinygrad.helpers") is compat.module("tinygrad.helpers")
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "says"),
+    [
+        ("tinygrad.helpers", "Timimg", "did you mean Timing"),
+        ("tinygrad.helpers", "qwertz", "tinylab has no such name"),
+        ("tinygrad.runtime.ops_amd", "AMDDevice", "no AMD device"),
+        ("tinygrad.qwertz", "x", "no module"),
+        ("tinygrad.nn.onnx", "OnnxRunner", "ONNX"),
+        ("numpy", "array", "no module"),
+    ],
+)
+def test_a_name_that_exists_nowhere_is_an_import_error_in_words(module, name, says):
+    with pytest.raises(ImportError, match=says):
+        compat.take(module, name)
+
+
+def python(code, *arguments, path=None, cwd=None):
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join([*(path or []), *sys.path]))
+    return subprocess.run(
+        [sys.executable, *arguments, *(["-c", textwrap.dedent(code)] if code else [])],
+        capture_output=True, text=True, check=False, env=env, cwd=cwd,
+    )  # fmt: skip
+
+
+def test_an_alias_serves_every_form_of_import():
+    done = python(
+        """
+        import tinylab.compat
+        tinylab.compat.alias()
+        tinylab.compat.alias()
+        import tinygrad, tinygrad.nn.state, tinygrad.nn as nn
+        from tinygrad import Tensor, dtypes, nn as same
+        from tinygrad.nn.state import safe_save, get_state_dict
+        from tinygrad.helpers import *
+        from tinygrad.uop.ops import UOp, Ops
+        import importlib
+        assert importlib.import_module("tinygrad.llm.gguf").gguf_load
+        assert nn is same is tinygrad.nn and tinygrad.Tensor is tinylab.Tensor is Tensor
+        assert prod([2, 3]) == 6 and tinygrad.nn.state.safe_save is safe_save
+        assert not hasattr(tinygrad, "qwertz")
+        for text in ("from tinygrad.helpers import Timimg", "import tinygrad.runtime.ops_amd",
+                     "from tinygrad import qwertz", "import tinygrad.helpers.qwertz"):
+            try: exec(text)
+            except ImportError as e: print(e)
+            else: raise SystemExit("imported")
+        assert "tinylab.tinygrad" not in __import__("sys").modules
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert "did you mean Timing" in done.stdout
+    assert done.stdout.count("tinylab has no") >= 3
+
+
+@pytest.fixture
+def real(tmp_path):
+    """A package called tinygrad, as if it were installed beside."""
+    (tmp_path / "tinygrad").mkdir()
+    (tmp_path / "tinygrad" / "__init__.py").write_text("real = True\n")
+    return tmp_path
+
+
+def test_an_alias_refuses_when_the_name_is_taken(real):
+    done = python(
+        """
+        import tinygrad, tinylab.compat
+        try: tinylab.compat.alias()
+        except RuntimeError as e: print(e)
+        assert tinygrad.real
+        """,
+        path=[str(real)],
+    )
+    assert done.returncode == 0, done.stderr
+    assert "already imported" in done.stdout
+    assert "help: " in done.stdout
+
+
+def test_what_is_installed_beside_is_left_alone(real):
+    done = python(
+        """
+        from tinylab.lab.cells import run_cell
+        names = {}
+        assert run_cell("from tinygrad import Tensor", names).error is None
+        import tinygrad, tinylab
+        assert tinygrad.real and names["Tensor"] is tinylab.Tensor
+        """,
+        path=[str(real)],
+    )
+    assert done.returncode == 0, done.stderr
+
+
+SCRIPT = """
+import sys
+from tinygrad import Tensor, Device
+from tinygrad.helpers import getenv, Timing
+import beside
+if __name__ == "__main__":
+    print(sys.argv[1:], beside.total(Tensor([1, 2, 3])), __file__)
+"""
+
+
+def test_a_script_runs_unchanged(tmp_path, real):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    (tmp_path / "beside.py").write_text(
+        "from tinygrad.tensor import Tensor\ntotal = lambda t: t.sum().item()\n"
+    )
+    script = str(tmp_path / "script.py")
+    done = python(None, "-m", "tinylab.compat", script, "--fast", "3", path=[str(real)])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"['--fast', '3'] 6 {script}"
+
+
+def test_the_command_says_how_it_is_used(tmp_path):
+    assert "usage" in python(None, "-m", "tinylab.compat", "--help").stdout
+    assert "usage" in python(None, "-m", "tinylab.compat").stdout
+    done = python(None, "-m", "tinylab.compat", str(tmp_path / "none.py"))
+    assert done.returncode != 0
+    assert "no script" in done.stderr
+
+
+def test_a_module_runs_unchanged(tmp_path):
+    (tmp_path / "beside.py").write_text("from tinygrad import dtypes\nprint(dtypes.int8)\n")
+    done = python(None, "-m", "tinylab.compat", "-m", "beside", cwd=tmp_path)
+    assert done.stdout.strip() == str(tinylab.dtypes.int8), done.stderr
+
+
+def test_homes_exist():
+    for path, homes in HOMES.items():
+        if not any(path == a or path.startswith(a + ".") for a in ABSENT):
+            assert compat.module(path), homes
