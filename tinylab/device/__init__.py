@@ -15,6 +15,7 @@ from tinylab.device.buffer import (
     Buffer as Buffer,
     BufferSpec as BufferSpec,
     LRUAllocator as LRUAllocator,
+    Owner as Owner,
 )
 from tinylab.device.multi import MultiBuffer as MultiBuffer
 from tinylab.device.program import (

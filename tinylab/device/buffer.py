@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections import OrderedDict, defaultdict
@@ -33,6 +34,33 @@ class BufferSpec(NamedTuple):
     external_ptr: int | None = None
 
 
+class Owner(NamedTuple):
+    """What a piece of memory was made for: the tensor method, and the user's line."""
+
+    method: str
+    line: str
+
+    def __str__(self) -> str:
+        return f"{self.method} at {self.line}" if self.line else self.method
+
+
+_KERNELS = Owner("values between kernels", "")
+
+
+def largest_owners(device: str, count: int = 4) -> str:
+    """Who holds the memory of a device, the largest first.
+
+    "400.00 MB of randn at train.py:12, 12.00 MB of values between kernels"
+    """
+    totals: dict[Owner, int] = defaultdict(int)
+    for b in gc.get_objects():
+        # Looked for only when there is no memory left: nobody keeps a list of all buffers.
+        if type(b) is Buffer and b.device == device and b._owned and b._buf is not None:
+            totals[b.owner or _KERNELS] += b.nbytes
+    most = sorted(totals.items(), key=lambda item: -item[1])[:count]
+    return ", ".join(f"{size / 1e6:.2f} MB of {owner}" for owner, size in most)
+
+
 class Buffer:
     """Memory on one device: ``size`` elements of ``dtype``, or a view into another buffer.
 
@@ -40,6 +68,7 @@ class Buffer:
     """
 
     profile_events: ClassVar[list[Any]] = []
+    owner: Owner | None = None
 
     def __init__(
         self,
@@ -130,7 +159,9 @@ class Buffer:
             raise BufferError(f"can't allocate already allocated buffer {self}")
         if 0 < MAX_BUFFER_SIZE.value < self.size:
             raise BufferError(
-                f"buffer of size {self.size} is too large, MAX_BUFFER_SIZE is {MAX_BUFFER_SIZE}"
+                f"buffer of size {self.size} is too large, MAX_BUFFER_SIZE is {MAX_BUFFER_SIZE}",
+                help=f"{self.nbytes / 1e6:.2f} MB on {self.device}: work on it in parts, or raise "
+                "the limit",
             )
         if external_ptr is not None:
             self.options = (self.options or BufferSpec())._replace(external_ptr=external_ptr)
@@ -259,7 +290,10 @@ class Allocator(Generic[Opaque]):
         except MemoryError as e:
             name = self.dev.device
             used = GlobalCounters.mem_used_per_device[name]
-            raise AllocationError(f"Allocation of {size} failed on {name}. Used: {used}") from e
+            raise AllocationError(
+                f"Allocation of {size} failed on {name}. Used: {used}",
+                help=f"{name} holds {largest_owners(name) or 'nothing'}",
+            ) from e
 
     def free(self, opaque: Opaque, size: int, options: BufferSpec | None = None) -> None:
         """Gives memory back."""

@@ -15,12 +15,14 @@ def memory_of(x: UOp) -> Buffer:
     Raises: ScheduleError for a node that is no buffer on one device.
     """
     if x.op is Ops.MSELECT:
-        return memory_on_devices(x.src[0]).bufs[x.arg]
+        part: Buffer = memory_on_devices(x.src[0]).bufs[x.arg]
+        return part
     if x.op is not Ops.BUFFER or isinstance(x.arg.device, tuple):
         raise ScheduleError(f"an input of a schedule must be a buffer, not {x.op}")
     if x._buffer is None:
         x._buffer = Buffer(x.arg.device, x.shape[0], x.dtype)
-    return x._buffer
+    whole: Buffer = x._buffer
+    return whole
 
 
 def memory_on_devices(x: UOp) -> MultiBuffer:
@@ -62,6 +64,8 @@ class Arguments:
             if found is None:
                 found = own[x] = Buffer(x.arg.device, x.shape[0], x.dtype).allocate()
             return found
+        if x.op is Ops.BUFFER:
+            return memory_of(x).ensure_allocated()
         # A piece of a buffer, or bytes of an arena that are read as another type.
         window = x.src[0] if x.op is Ops.BITCAST else x
         (offset,) = node_to_shape(window.src[1])

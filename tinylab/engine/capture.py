@@ -7,6 +7,7 @@ something that stays (constants, state that is written in place, intermediate va
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ class Capture:
 
     steps: list[CapturedStep] = field(default_factory=list)
     runs: int = 0
+    thread: int = field(default_factory=threading.get_ident)
     made: set[Buffer] = field(default_factory=set)  # memory (bases) that the runs allocated
 
     def add(
@@ -50,8 +52,13 @@ class Capture:
             self.steps.append(CapturedStep(step, used, index, plan, var_vals))
 
 
-# Captures that are open, innermost last.
+# Captures that are open in any thread, innermost last.
 capturing: list[Capture] = []
+
+
+def open_captures() -> list[Capture]:
+    """The captures of this thread."""
+    return [c for c in capturing if c.thread == threading.get_ident()] if capturing else []
 
 
 @contextmanager
@@ -70,7 +77,7 @@ def refuse_data_access() -> None:
 
     Raises: JitError inside a capture.
     """
-    if capturing and not UNSAFE_ALLOW_JIT_BUFFER:
+    if open_captures() and not UNSAFE_ALLOW_JIT_BUFFER:
         raise JitError(
             "cannot access tensor data during JIT capture",
             help="return the tensor and read it outside",

@@ -17,8 +17,16 @@ from tinylab.device import Buffer
 from tinylab.dtype import DType
 from tinylab.engine import launch
 from tinylab.engine.buffers import memories_of
-from tinylab.engine.capture import Capture, CapturedStep, captured, capturing, depending_on, written
+from tinylab.engine.capture import (
+    Capture,
+    CapturedStep,
+    captured,
+    depending_on,
+    open_captures,
+    written,
+)
 from tinylab.engine.graph import batched
+from tinylab.engine.locking import alone
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import JitError
 from tinylab.helpers.context import CAPTURING, DEBUG, JIT
@@ -143,12 +151,12 @@ def _info(view: UOp, buffer: UOp, param: UOp) -> InputInfo:
 class Piece(NamedTuple):
     """Memory that is part of an input or a result, and moves with it: its number, and the whole's.
 
-    count elements of dtype from a byte on.
+    size elements of dtype from a byte on.
     """
 
     number: int
     whole: int
-    count: int
+    size: int
     dtype: DType
     offset: int
 
@@ -246,6 +254,7 @@ class CapturedJit(Generic[R]):
 
     # *** running
 
+    @alone
     def __call__(self, given: Inputs) -> Any:
         """The function's result for these inputs."""
         memory = self.memory
@@ -262,7 +271,7 @@ class CapturedJit(Generic[R]):
                     for number, m in zip(result.numbers, fresh, strict=True):
                         memory[number] = m
         for p in self._pieces:
-            memory[p.number] = memory[p.whole].view(p.count, p.dtype, p.offset).ensure_allocated()
+            memory[p.number] = memory[p.whole].view(p.size, p.dtype, p.offset).ensure_allocated()
         self._run(given.var_vals)
         for result in self._results:
             if result.kept:
@@ -380,7 +389,7 @@ class TinyJit(Generic[P, R]):
         return ret
 
     def _capture(self, args: Any, kwargs: Any) -> Any:
-        if capturing:
+        if open_captures():
             raise JitError("having TinyJit inside another TinyJit is not supported")
         inputs = _inputs_of(args, kwargs)
         if not CAPTURING:

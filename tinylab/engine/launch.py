@@ -9,7 +9,7 @@ from typing import Any
 
 from tinylab.device import Buffer, Program
 from tinylab.engine.buffers import Arguments
-from tinylab.engine.capture import capturing
+from tinylab.engine.capture import open_captures
 from tinylab.engine.compile import get_runtime, lower_kernel
 from tinylab.helpers.context import DEBUG
 from tinylab.helpers.measure import GlobalCounters
@@ -70,7 +70,7 @@ class Plan:
         """
         own: dict[UOp, Buffer] = {}
         buffers = self.arguments.allocate(inputs, own)
-        for capture in capturing:
+        for capture in open_captures():
             capture.add(self, buffers, own.values(), var_vals)
         for step in self.steps:
             run_step(step.with_values(var_vals), [buffers[n] for n in step.arguments])

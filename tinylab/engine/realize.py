@@ -8,15 +8,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
-from tinylab.device import Buffer, Device, MultiBuffer
+from tinylab.device import Buffer, Device, MultiBuffer, Owner
 from tinylab.engine.buffers import memory_of
 from tinylab.engine.launch import Plan, plan_schedule
+from tinylab.engine.locking import alone
+from tinylab.errors import AllocationError, BufferError
 from tinylab.helpers.context import DEBUG, DEV, NO_MEMORY_PLANNER, NOOPT, SCACHE, SPEC
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import SETTINGS, Callified, callify, create_schedule
 from tinylab.schedule.effects import is_write
 from tinylab.schedule.keep_old_values import reads_of_states
 from tinylab.trace import events
+from tinylab.trace.provenance import user_line
 from tinylab.trace.record import wants
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, spec_tensor, type_verify
@@ -90,6 +93,7 @@ def _held(states: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> _Held:
     return _Held(readers, pending, [x for x in results if x not in known])
 
 
+@alone
 def realize_uops(
     uops: Sequence[UOp], live: LiveUops | None = None, device: str | None = None
 ) -> dict[UOp, UOp]:
@@ -143,11 +147,23 @@ def _run(sink: UOp, device: str) -> list[UOp]:
     plan, hit = _plan(called, device, sink)
     if DEBUG >= 1:
         _report(plan, start_ns, hit)
-    own = plan.run(inputs, called.var_vals)
+    line = user_line()
+    try:
+        own = plan.run(inputs, called.var_vals)
+    except (AllocationError, BufferError) as e:
+        asked = ", ".join(sorted({_method_of(x) for x in sink.src}))
+        e.help = f"{e.help}; it is needed for {Owner(asked, line)}"
+        raise
     outputs = plan.schedule.outputs
     places: dict[UOp, UOp] = {}
-    for place in dict.fromkeys(_storage(view) for view in outputs):
-        places[place] = _memory_node(place, inputs, own)
+    for view, root in zip(outputs, sink.src, strict=True):
+        place = _storage(view)
+        if place not in places:
+            places[place] = _memory_node(place, inputs, own)
+            owner = Owner(_method_of(root), line)
+            for part in _parts(place):
+                memory = memory_of(inputs[part.arg.slot]) if part not in own else own[part]
+                memory.owner = memory.owner or owner
     bound = {v: _bound(v, called.var_vals) for view in outputs for v in _variables(view)}
     views = [_moved_to(view, places) for view in outputs]
     return [view.substitute(bound, walk=True) for view in views] if bound else views
@@ -164,10 +180,23 @@ def _bound(var: UOp, var_vals: dict[str, int]) -> UOp:
     return var.replace(op=Ops.BUFFER).bind(var_vals[var.arg.name])
 
 
+def _method_of(root: UOp) -> str:
+    """The tensor method that a value comes from."""
+    for x in (root, *root.src[:1]):
+        if x.metadata:
+            return str(x.metadata[-1].name)
+    return root.op.name.lower()
+
+
+def _parts(place: UOp) -> list[UOp]:
+    return [_storage(p) for p in place.src] if place.op is Ops.MSTACK else [place]
+
+
 def _memory_node(place: UOp, inputs: tuple[UOp, ...], own: dict[UOp, Buffer]) -> UOp:
     """The BUFFER node of what a schedule computed into, or wrote to."""
     if place.op is Ops.PARAM:
-        return inputs[place.arg.slot]
+        found: UOp = inputs[place.arg.slot]
+        return found
     if place.op is not Ops.MSTACK:
         return UOp.from_buffer(own[place])
     parts = [_storage(p) for p in place.src]

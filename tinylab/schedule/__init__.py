@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tinylab.helpers.context import ALL2ALL, ALLREDUCE_CAST, RING, RING_ALLREDUCE_THRESHOLD
+from tinylab.helpers.context import (
+    ALL2ALL,
+    ALLREDUCE_CAST,
+    REDUCEOP_SPLIT_SIZE,
+    REDUCEOP_SPLIT_THRESHOLD,
+    RING,
+    RING_ALLREDUCE_THRESHOLD,
+    SPLIT_REDUCEOP,
+)
 from tinylab.schedule.add_buffers import internal_slots, pm_add_buffers
 from tinylab.schedule.assign_ranges import numbers, pm_assign_ranges, pm_merge_reduces
 from tinylab.schedule.callify import Callified, callify
@@ -22,6 +30,7 @@ from tinylab.schedule.plan_memory import is_internal, plan_memory
 from tinylab.schedule.realize_points import pm_realize_points, reasons_to_store
 from tinylab.schedule.shard import DEVICE_NUMBER, has_several_devices, pm_shard, shards_of
 from tinylab.schedule.split_kernels import plain, pm_split_kernels
+from tinylab.schedule.split_reduces import pm_split_reduces, wanted
 from tinylab.uop.ops import Ops, Pass, UOp, run_passes
 
 __all__ = [
@@ -37,7 +46,15 @@ __all__ = [
 ]
 
 # What a schedule depends on besides its graph.
-SETTINGS = (RING, ALL2ALL, RING_ALLREDUCE_THRESHOLD, ALLREDUCE_CAST)
+SETTINGS = (
+    RING,
+    ALL2ALL,
+    RING_ALLREDUCE_THRESHOLD,
+    ALLREDUCE_CAST,
+    SPLIT_REDUCEOP,
+    REDUCEOP_SPLIT_THRESHOLD,
+    REDUCEOP_SPLIT_SIZE,
+)
 
 # fmt: off
 KERNEL_GRAPH = (
@@ -52,6 +69,8 @@ KERNEL_GRAPH = (
          why="from here on the order of kernels alone decides what a read sees"),
     Pass("collectives", pm_collectives, ctx=collectives, when=joins_devices,
          why="what several devices do together is copies between two and kernels on one"),
+    Pass("split_reduces", pm_split_reduces, when=wanted,
+         why="threads share what one kernel would do alone"),
     Pass("realize_points", pm_realize_points, bottom_up=True,
          ctx=reasons_to_store,
          why="everything between two stored values is one kernel"),

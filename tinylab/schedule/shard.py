@@ -241,7 +241,8 @@ def reduce_of_parts(x: UOp) -> UOp | None:
     parts = [rebuild(x, (p,)) for p in found.parts]
     if found.axis is None or found.axis >= x.arg.count:
         return joined(parts, x.axis)
-    return joined(parts, None).allreduce(x.arg.op, x.src[0].device)
+    devices: tuple[str, ...] = x.src[0].device  # type: ignore[assignment]
+    return joined(parts, None).allreduce(x.arg.op, devices)
 
 
 def allreduce_of_parts(x: UOp) -> UOp | None:

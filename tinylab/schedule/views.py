@@ -13,17 +13,17 @@ from tinylab.uop.ops import UOp
 
 
 class Window(NamedTuple):
-    """`count` elements of a storage node from an element on."""
+    """`size` elements of a storage node from an element on."""
 
     storage: UOp
     offset: int
-    count: int
+    size: int
 
     def view(self) -> UOp:
         """The elements as one axis."""
-        if self.count == self.storage.shape[0]:
+        if self.size == self.storage.shape[0]:
             return self.storage
-        return self.storage._shrink((self.offset,), (self.count,))
+        return self.storage._shrink((self.offset,), (self.size,))
 
 
 def stored_below(x: UOp, stored: Container[UOp] = ()) -> UOp | None:

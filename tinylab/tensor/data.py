@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinylab.device import Buffer, MultiBuffer
+from tinylab.device import Buffer, MultiBuffer, Owner
 from tinylab.dtype import (
     DType,
     as_const,
@@ -18,6 +18,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import CreationError
 from tinylab.helpers.seq import fully_flatten
+from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
 from tinylab.uop.sharding import even_part
 
@@ -32,6 +33,8 @@ def buffer_uop(data: Any, dtype: DType, shape: Sequence[int], device: Any) -> UO
         return UOp.const(0, dtype)._expand_front(tuple(shape))
     names = device if isinstance(device, tuple) else (device,)
     parts = [Buffer(d, count, dtype, initial_value=data) for d in names]
+    for part in parts:
+        part.owner = Owner("data", user_line())
     memory = MultiBuffer(names, count, dtype, parts) if len(parts) > 1 else parts[0]
     return UOp.from_buffer(memory)._reshape(tuple(shape))
 

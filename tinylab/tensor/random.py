@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinylab.dtype import DTypeLike, dtypes, to_dtype
+from tinylab.engine.locking import alone
 from tinylab.errors import CreationError, DTypeError
 from tinylab.helpers.seq import prod
 from tinylab.mixin.base import as_shape
@@ -67,6 +68,7 @@ class TensorRandom(TensorCreation):
         TensorRandom._streams.clear()
 
     @classmethod
+    @alone
     def _random_words(cls, num: int, device: Any) -> Self:
         """(num,) random uint32 on a device."""
         place = canonical(device)

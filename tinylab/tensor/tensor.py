@@ -15,6 +15,7 @@ from tinylab.dtype import (
     to_dtype,
 )
 from tinylab.engine.capture import refuse_data_access
+from tinylab.engine.locking import alone
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import (
     AssignError,
@@ -465,6 +466,7 @@ def _stacked(data: Sequence[Any], dtype: DType | None) -> Tensor:
     return found if dtype is None else found.cast(dtype)
 
 
+@alone
 def realize_all(tensors: Sequence[Tensor]) -> None:
     """Compute tensors; all that is held and contains them looks at memory from now on."""
     wanted = [t for t in tensors if _needs_memory(t)]

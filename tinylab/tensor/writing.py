@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import dtypes
+from tinylab.engine.locking import alone
 from tinylab.errors import AssignError
 from tinylab.gradient import placed
 from tinylab.mixin.indexing import flat_places, parse_index, slice_view, take, tensor_axes
@@ -134,6 +135,7 @@ def ensure_stored(t: Tensor) -> None:
         t.uop = stored_copy(t.uop, t.device)
 
 
+@alone
 def assign(t: Tensor, value: Tensor) -> None:
     """Write a value of the right shape and type into a tensor, and into what it is a view of."""
     if value.uop is t.uop or t.numel() == 0:
@@ -172,6 +174,7 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
         alias.uop = _rebuilt(steps, new)
 
 
+@alone
 def setitem(t: Tensor, indices: Any, v: Any) -> None:
     """t[indices] = v."""
     plan = parse_index(t, indices)

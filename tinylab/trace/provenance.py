@@ -61,6 +61,20 @@ def user_frames() -> tuple[Frame, ...]:
     return tuple(found)
 
 
+def user_line() -> str:
+    """The innermost line of the user's code, as file:line; empty where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        sort = _sort_of_file.get(name)
+        if sort is None:
+            sort = _sort_of_file[name] = _sort(name)
+        if sort == _USERS:
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
 def _sort(filename: str) -> int:
     if filename.startswith(_PACKAGE) or filename.startswith("<string>"):
         return _OURS

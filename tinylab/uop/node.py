@@ -125,11 +125,11 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         self._metadata = value
 
     @property
-    def _buffer(self) -> Buffer | None:
+    def _buffer(self) -> Any:
         return getattr(self, "_buffer_slot", None)
 
     @_buffer.setter
-    def _buffer(self, value: Buffer | None) -> None:
+    def _buffer(self, value: Any) -> None:
         self._buffer_slot = value
 
     def _lazy(self, slot: str) -> Any:
@@ -346,7 +346,7 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         return node.op in (Ops.BUFFER, Ops.PARAM)
 
     @property
-    def realized(self) -> Buffer | None:
+    def realized(self) -> Any:
         """The allocated storage of a BUFFER, on one device or several; or None."""
         if self.op is Ops.UNSHARD:
             return self.unsharded_base.realized

@@ -117,7 +117,7 @@ def shard_number(u: UOp) -> int | None:
         return None
     size, start = x.shape[axis] // count, node_to_shape(u.src[1])[axis]
     if isinstance(start, int) and start % size == 0 and u.shape[axis] == size:
-        return start // size
+        return int(start // size)
     raise ShardError(
         f"shrinking not supported for {u.marg}: axis {axis} of {x.shape} is cut into {count}",
         help="slice a whole shard, or gather the tensor on one device with .to(...)",
