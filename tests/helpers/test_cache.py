@@ -1,6 +1,7 @@
 import hashlib
 import os
 import sqlite3
+import tarfile
 import threading
 
 import pytest
@@ -142,3 +143,19 @@ def test_fetch_keeps_and_checks(tmp_path):
     source.unlink()
     with pytest.raises(FetchError, match="cannot fetch"):
         cache.fetch(url, "new-name")
+
+
+def test_fetch_unpacks_archives_and_nothing_beside(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "cache_dir", str(tmp_path / "cache"))
+    (tmp_path / "a.txt").write_text("text")
+    with tarfile.open(tmp_path / "x.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "a.txt", "in/a.txt")
+    folder = cache.fetch((tmp_path / "x.tar.gz").as_uri(), extract=True)
+    assert (folder / "in" / "a.txt").read_text() == "text"
+    assert cache.fetch((tmp_path / "x.tar.gz").as_uri(), extract=True) == folder
+    with tarfile.open(tmp_path / "bad.tar", "w") as archive:
+        archive.add(tmp_path / "a.txt", "../outside.txt")
+    with pytest.raises(FetchError, match="cannot be unpacked"):
+        cache.fetch((tmp_path / "bad.tar").as_uri(), extract=True)
+    assert not list(tmp_path.rglob("outside.txt"))
+    assert len(list((tmp_path / "cache" / "downloads").glob("*.extract"))) == 1

@@ -1,5 +1,3 @@
-import io
-
 import pytest
 
 from tinylab.errors import DeviceError
@@ -69,14 +67,3 @@ def test_select_by_name_answers_with_the_nearest():
         text.select_by_name(names, str, "CLAG", "no renderer")
     with pytest.raises(DeviceError, match=r"no renderer$"):
         text.select_by_name(names, str, "XYZ", "no renderer")
-
-
-def test_progress_is_drawn_and_counts(monkeypatch):
-    out = io.StringIO()
-    monkeypatch.setattr("sys.stderr", out)
-    assert list(text.tqdm([1, 2, 3], desc="read")) == [1, 2, 3]
-    assert "read: " in out.getvalue()
-    assert "3/3" in out.getvalue()
-    out.truncate(0)
-    assert list(text.trange(3, disable=True)) == [0, 1, 2]
-    assert out.getvalue() == ""

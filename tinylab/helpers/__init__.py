@@ -1,7 +1,8 @@
 """Settings, counters and small functions that every part may use; nothing here knows of tensors.
 
 ``context`` every setting · ``seq`` numbers and sequences · ``text`` what people read
-``measure`` counters and times · ``memory`` raw memory · ``cache`` what survives a process
+``progress`` bars · ``measure`` counters and times · ``memory`` raw memory
+``cache`` what survives a process, and files that are fetched
 """
 
 import sys as _sys
@@ -108,6 +109,7 @@ from tinylab.helpers.memory import (
     pad_bytes as pad_bytes,
     to_mv as to_mv,
 )
+from tinylab.helpers.progress import tqdm as tqdm, trange as trange
 from tinylab.helpers.seq import (
     all_int as all_int,
     all_same as all_same,
@@ -161,8 +163,6 @@ from tinylab.helpers.text import (
     strip_parens as strip_parens,
     time_to_str as time_to_str,
     to_function_name as to_function_name,
-    tqdm as tqdm,
-    trange as trange,
     word_wrap as word_wrap,
 )
 

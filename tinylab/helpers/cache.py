@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import threading
@@ -226,10 +227,12 @@ def fetch(
     allow_caching: bool = True,
     headers: dict[str, str] | None = None,
     sha256: str | None = None,
+    extract: bool = False,
 ) -> pathlib.Path:
-    """The file at a URL, downloaded once into the cache folder.
+    """The file at a URL, downloaded once into the cache folder; a path of this machine is itself.
 
     A download is written beside its place and moved there whole, so a broken one leaves nothing.
+    extract: the folder that a tar archive is unpacked into.
 
     Raises: FetchError if it cannot be had or is not the one that ``sha256`` names.
     """
@@ -247,7 +250,23 @@ def fetch(
         raise FetchError(
             f"{url} has SHA-256 {got}, not {sha256}", help="the file there has changed"
         )
-    return path
+    return _unpacked(path) if extract else path
+
+
+def _unpacked(path: pathlib.Path) -> pathlib.Path:
+    """The folder of an archive's files, made whole or not at all; nothing leaves that folder."""
+    import tarfile
+
+    folder = path.with_name(path.name + ".extract")
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=path.parent) as whole:
+            try:
+                with tarfile.open(path) as archive:
+                    archive.extractall(whole, filter="data")
+            except (tarfile.TarError, EOFError) as e:
+                raise FetchError(f"{path} cannot be unpacked: {e}") from e
+            os.replace(shutil.copytree(whole, f"{whole}.done"), folder)
+    return folder
 
 
 def _place(

@@ -1,15 +1,13 @@
-"""Text for people: colours, padding, sizes and times, near names, progress bars."""
+"""Text for people: colours, padding, sizes and times, near names."""
 
 from __future__ import annotations
 
 import difflib
 import linecache
 import re
-import shutil
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from tinylab.errors import DeviceError
 from tinylab.helpers.context import NO_COLOR
@@ -143,100 +141,3 @@ def stderr_log(msg: str) -> None:
     """Text to stderr at once, with no line end of its own."""
     sys.stderr.write(msg)
     sys.stderr.flush()
-
-
-# *** progress
-
-
-class tqdm(Generic[T]):
-    """A progress bar around an iterable, drawn on stderr at most ``rate`` times a second.
-
-    for x in tqdm(files, desc="read"): ...
-    """
-
-    def __init__(
-        self,
-        iterable: Iterable[T] | None = None,
-        desc: str = "",
-        disable: bool | None = False,
-        unit: str = "it",
-        unit_scale: bool = False,
-        total: int | None = None,
-        rate: int = 100,
-    ) -> None:
-        self.iterable, self.unit, self.unit_scale, self.rate = iterable, unit, unit_scale, rate
-        self.disable = bool(disable)
-        self.total = (
-            total if total is not None else getattr(iterable, "__len__", lambda: 0)() or None
-        )
-        self.n = 0
-        self._start = time.perf_counter()
-        self._drawn = 0.0
-        self.set_description(desc)
-        self.update(0)
-
-    def __iter__(self) -> Iterator[T]:
-        for item in self.iterable or ():
-            yield item
-            self.update(1)
-        self.update(close=True)
-
-    def __enter__(self) -> tqdm[T]:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.update(close=True)
-
-    def set_description(self, desc: str) -> None:
-        """What stands before the bar."""
-        self.desc = f"{desc}: " if desc else ""
-
-    def update(self, n: int = 0, close: bool = False) -> None:
-        """``n`` more are done; draws when the last picture is old enough."""
-        self.n += n
-        now = time.perf_counter()
-        if self.disable or (not close and now - self._drawn < 1 / self.rate):
-            return
-        self._drawn = now
-        stderr_log("\r" + self._line(now - self._start) + ("\n" if close else ""))
-
-    def write(self, s: str) -> None:
-        """A line above the bar."""
-        stderr_log(f"\r\033[K{s}\n")
-
-    def _line(self, elapsed: float) -> str:
-        speed = (
-            f"{self._count(self.n / elapsed)}{self.unit}/s"
-            if self.n and elapsed > 0
-            else f"?{self.unit}/s"
-        )
-        if self.total is None:
-            return f"{self.desc}{self._count(self.n)}{self.unit} [{_clock(elapsed)}, {speed}]"
-        done = min(self.n / self.total, 1.0)
-        left = _clock(elapsed / done - elapsed) if done > 0 else "?"
-        tail = (
-            f"{self._count(self.n)}/{self._count(self.total)} [{_clock(elapsed)}<{left}, {speed}]"
-        )
-        room = shutil.get_terminal_size().columns - len(self.desc) - len(tail) - 10
-        width = max(room, 1)
-        full = int(width * done)
-        return f"{self.desc}{100 * done:3.0f}%|{'█' * full}{' ' * (width - full)}| {tail}"
-
-    def _count(self, x: float) -> str:
-        if not self.unit_scale:
-            return str(x) if isinstance(x, int) else f"{x:.2f}"
-        for unit, name in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-            if x >= unit:
-                return f"{x / unit:.2f}{name}"
-        return f"{x:.2f}"
-
-
-def trange(n: int, **kwargs: str | bool | int | None) -> tqdm[int]:
-    """A progress bar over range(n)."""
-    return tqdm(range(n), **kwargs)  # type: ignore[arg-type]
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes:02d}:{rest:02d}"

@@ -1,0 +1,65 @@
+"""Progress bars, in a terminal and in the output of a notebook's cell."""
+
+import sys
+import types
+
+from tinylab.helpers.progress import tqdm, trange
+
+
+def test_progress_is_drawn_and_counts(capsys):
+    assert list(tqdm([1, 2, 3], desc="read")) == [1, 2, 3]
+    drawn = capsys.readouterr().err
+    assert "read: " in drawn
+    assert "3/3" in drawn
+    assert drawn.endswith("\n")
+    assert list(trange(3, disable=True)) == [0, 1, 2]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_moves_by_hand_and_takes_notes(capsys):
+    with tqdm(total=10, unit="B", unit_scale=True, rate=10**9) as bar:
+        bar.update(4)
+        bar.set_description("half")
+        bar.write("a note")
+        bar.update(1)
+    text = capsys.readouterr().err
+    assert "a note\n" in text
+    assert "half: " in text
+    assert "5.00/10.00" in text
+
+
+def test_how_much_there_is_may_be_unknown(capsys):
+    assert sum(tqdm(iter([1, 2]))) == 3
+    assert "2it [" in capsys.readouterr().err
+
+
+class Page:
+    """What IPython gives: displays that are drawn again."""
+
+    def __init__(self):
+        self.shown = []
+
+    def display(self, bundle, raw, display_id):
+        self.shown.append(bundle)
+        return types.SimpleNamespace(update=lambda bundle, raw: self.shown.append(bundle))
+
+
+def test_in_a_notebook_one_output_is_drawn_again(monkeypatch, capsys):
+    page = Page()
+    shell = types.SimpleNamespace(kernel=object())
+    fake = types.ModuleType("IPython")
+    fake.get_ipython = lambda: shell
+    fake.display = types.ModuleType("IPython.display")
+    fake.display.display = page.display
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.setitem(sys.modules, "IPython.display", fake.display)
+    for _ in trange(1000, desc="<steps>"):
+        pass
+    assert capsys.readouterr().err == ""
+    assert 2 <= len(page.shown) <= 5
+    last = page.shown[-1]
+    assert "1000/1000" in last["text/plain"]
+    assert "width:100.0%" in last["text/html"]
+    assert "&lt;steps&gt;" in last["text/html"]
+    tqdm(total=2).write("a note")
+    assert capsys.readouterr().out == "a note\n"
