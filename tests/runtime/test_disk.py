@@ -1,0 +1,86 @@
+"""A file as a device: windows of it are read when they move, and written when they are assigned."""
+
+import os
+import pathlib
+import struct
+
+import pytest
+
+from tinylab import Tensor, dtypes
+from tinylab.errors import AssignError, CreationError, DeviceError
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "bytes.bin"
+    path.write_bytes(bytes(range(64)))
+    return path
+
+
+def test_a_path_becomes_a_tensor_on_its_file(file):
+    x = Tensor(file)
+    assert (x.shape, x.dtype, x.device) == ((64,), dtypes.uint8, f"DISK:{file}")
+    assert Tensor(file, dtype=dtypes.int32).shape == (16,)
+    assert x[4:8].device == x.device
+    assert x.to(None).device != x.device
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x, lambda x: x[3:9], lambda x: x[60:], lambda x: x.reshape(8, 8)[2],
+        lambda x: x.reshape(8, 8)[:, 2], lambda x: x.reshape(8, 8).T, lambda x: x.flip(0),
+        lambda x: x.reshape(4, 4, 4)[1:3], lambda x: x.reshape(4, 4, 4)[1, 1:3], lambda x: x + 1,
+        lambda x: x[3:11].bitcast(dtypes.uint16), lambda x: x.bitcast(dtypes.float32)[2:4],
+        lambda x: x[5:5], lambda x: x.reshape(8, 8)[1:3].bitcast(dtypes.uint32), lambda x: x[7],
+        lambda x: (x[:8].cast(dtypes.int32) * x[8:16]).sum(),
+    ],
+)  # fmt: skip
+def test_a_view_of_a_file_is_the_view_of_its_bytes(file, view):
+    right = view(Tensor(list(range(64)), dtype=dtypes.uint8))
+    found = view(Tensor(file))
+    assert found.shape == right.shape
+    for values in (found, found.to("CPU"), found.to("PYTHON")):
+        assert bytes(values._bytes()) == bytes(right._bytes())
+
+
+def test_assigned_windows_are_written(tmp_path):
+    path = tmp_path / "new.bin"
+    x = Tensor.empty(4, device=f"disk:{path}", dtype=dtypes.float32)
+    x.assign(Tensor([1.0, 2.0, 3.0, 4.0])).realize()
+    assert struct.unpack("<4f", path.read_bytes()) == (1, 2, 3, 4)
+    x[1:3].assign([7.0, 8.0])
+    assert x.tolist() == [1.0, 7.0, 8.0, 4.0]
+    with pytest.raises(AssignError, match="in one piece"):
+        x.flip(0).assign([1.0, 2.0, 3.0, 4.0])
+    with pytest.raises(AssignError, match="dtype mismatch"):
+        x.assign(Tensor([1, 2, 3, 4]))
+
+
+def test_a_tensor_moves_into_a_file(tmp_path):
+    path = tmp_path / "out.bin"
+    x = (Tensor([1, 2, 3]) * 2).cast(dtypes.int16).to(f"disk:{path}").realize()
+    assert struct.unpack("<3h", path.read_bytes()) == (2, 4, 6)
+    assert x.to("CPU").tolist() == [2, 4, 6]
+
+
+def test_a_file_that_may_only_be_read_is_read(file):
+    file.chmod(0o400)
+    assert Tensor(file)[1:3].tolist() == [1, 2]
+    if os.getuid() != 0:
+        with pytest.raises(DeviceError, match="only be read"):
+            Tensor(file).assign(Tensor(bytes(64)))
+
+
+def test_what_is_wrong_is_said(tmp_path, file):
+    with pytest.raises(FileNotFoundError):
+        Tensor(tmp_path / "none")
+    file.write_bytes(bytes(3))
+    with pytest.raises(CreationError, match="no whole number"):
+        Tensor(file, dtype=dtypes.int32)
+    with pytest.raises(DeviceError, match="cannot open"):
+        Tensor.empty(4, device=f"disk:{tmp_path}/no/folder").assign([1.0] * 4)
+    with pytest.raises(DeviceError, match="needs a path"):
+        Tensor.empty(4, device="disk").assign([1.0] * 4)
+    (tmp_path / "empty").write_bytes(b"")
+    assert Tensor(pathlib.Path(tmp_path / "empty")).shape == (0,)

@@ -1,0 +1,113 @@
+"""What a notebook shows of a tensor: words, a grid, a picture; each value, each outlier is seen."""
+
+import base64
+import re
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+from tinylab import Tensor, dtypes
+from tinylab.tensor.display import _HIGH, _LOW, _NAN, facts_of, fold, png, shade
+
+NAN, INF = float("nan"), float("inf")
+
+
+def shown(x):
+    return x.realize()._repr_html_()
+
+
+def pixels_of(html):
+    """The picture in a page, as RGBA rows; every byte of the file is checked."""
+    raw = base64.b64decode(re.search(r"base64,([^\"]+)", html)[1])
+    assert raw[:8] == b"\x89PNG\r\n\x1a\n"
+    at, chunks = 8, {}
+    while at < len(raw):
+        size, kind = struct.unpack(">I4s", raw[at : at + 8])
+        body = raw[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", raw[at + 8 + size : at + 12 + size])[0] == zlib.crc32(
+            kind + body
+        )
+        chunks[kind], at = body, at + 12 + size
+    wide, high = struct.unpack(">II", chunks[b"IHDR"][:8])
+    rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(high, 1 + wide * 4)
+    assert not rows[:, 0].any()
+    return rows[:, 1:].reshape(high, wide, 4)
+
+
+def test_few_values_are_a_grid():
+    html = shown(Tensor([[1.5, -2.0, 0.0], [NAN, INF, -INF]]))
+    assert html.count("<td") == 6
+    for text in ("(2, 3) float", "on CPU", ">1.5<", ">-2<", ">NaN<", ">∞<", ">-∞<", "1 NaN",
+                 "2 infinite", "min -2", "max 1.5", "mean -0.1667"):  # fmt: skip
+        assert text in html
+
+
+def test_leading_axes_are_grids_side_by_side():
+    html = shown(Tensor(np.arange(24).reshape(2, 3, 4)))
+    assert html.count("<table") == 2
+    assert "[1, …]" in html
+
+
+def test_what_is_not_computed_is_described_and_stays_so():
+    x = Tensor([1.0, 2.0]) + 1
+    html = x._repr_html_()
+    assert "not computed yet" in html
+    assert not x._is_stored()
+    assert "no elements" in Tensor.zeros(0, 3)._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, 3, -2.5, NAN, [True, False], [[1, 2]], [1.5] * 5, [0.0, 0.0], [NAN, NAN], [INF, -INF]],
+)
+@pytest.mark.parametrize("dtype", [None, dtypes.float16, dtypes.bfloat16, dtypes.float64])
+def test_everything_can_be_shown(value, dtype):
+    assert "<td" in shown(Tensor(value, dtype=dtype).clone())
+
+
+@pytest.mark.parametrize(
+    "shape", [(401,), (30, 30), (1, 999), (999, 1), (3, 2, 50, 50), (50, 9, 9)]
+)
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.int8, dtypes.uint64, dtypes.bool])
+def test_many_values_are_a_picture(shape, dtype):
+    values = np.random.default_rng(0).integers(0, 2, shape)
+    html = shown(Tensor(values).cast(dtype))
+    assert pixels_of(html).any()
+    assert ("true" if dtype is dtypes.bool else "mean") in html
+
+
+def test_one_outlier_among_a_million_is_seen_with_its_sign():
+    values = np.random.default_rng(1).normal(size=(1000, 1000)).astype(np.float32)
+    values[123, 456], values[900, 50], values[500, 500] = 1e4, -1e4, NAN
+    html = shown(Tensor(values))
+    found = pixels_of(html)
+    assert found.shape[0] <= 200
+    assert found.shape[1] <= 320
+    for color in (_HIGH, _LOW, _NAN):
+        assert (found[..., :3] == color).all(-1).sum() >= 1
+    assert "2 beyond" in html
+    assert "1 NaN" in html
+
+
+def test_signs_are_colours_and_sizes_are_strengths():
+    values = np.array([[-1.0, -0.25, 0.0, 0.25, 1.0]])
+    found = shade(fold(values), facts_of(values))
+    assert found[0, :, 3].tolist() == [255, 127, 0, 127, 255]
+    assert found[0, 0, 2] > found[0, 0, 0]
+    assert found[0, 4, 0] > found[0, 4, 2]
+
+
+def test_a_curve_shows_the_ends_of_each_column():
+    values = np.zeros(100_000, np.float32)
+    values[777], values[50_000] = 1.0, -1.0
+    found = pixels_of(shown(Tensor(values)))
+    assert found.shape[0] == 100
+    assert found[0, :, 3].any()
+    assert found[-1, :, 3].any()
+
+
+def test_a_picture_is_small():
+    assert len(shown(Tensor.ones(2000, 2000))) < 20_000
+    assert len(png(np.zeros((2, 3, 4), np.uint8))) < 100
