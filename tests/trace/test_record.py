@@ -102,6 +102,27 @@ def test_a_rule_that_raises_is_marked():
     }
 
 
+def test_of_passes_in_passes_each_knows_its_own_rule_that_raised():
+    def fail(x: UOp) -> UOp:
+        raise ValueError("deep")
+
+    deep = PatternMatcher([Rule("deep", "", UPat(Ops.EXP2, src=(X,)), fail)])
+
+    def nest(x: UOp) -> UOp:
+        return graph_rewrite(x.exp2().sink(), deep, name="inner")
+
+    outer = PatternMatcher([Rule("nest", "", UPat(Ops.SQRT, src=(X,)), nest)])
+    rec = Record().start()
+    with pytest.raises(ValueError, match="deep") as caught:
+        graph_rewrite(variable().sqrt().sink(), outer, name="outer")
+    rec.stop(caught.value)
+    first, second = rec.passes
+    assert [rec.rules[p.failed_rule].name for p in (first, second)] == ["nest", "deep"]
+    assert rec.nodes.head(first.failed_node).op is Ops.SQRT
+    assert rec.nodes.head(second.failed_node).op is Ops.EXP2
+    assert rec.failed_pass is second
+
+
 def test_an_error_that_was_caught_is_no_error_of_the_cell():
     table = PatternMatcher([(UPat(Ops.SQRT, src=(X,)), lambda x: x.nonsense)])
     with record() as rec, pytest.raises(AttributeError):
@@ -172,6 +193,45 @@ def test_two_records_hear_the_same():
     with record() as a, record() as b:
         graph_rewrite((variable() + 0).sink(), pm_tidy, name="both")
     assert [m[1:3] for m in a.passes[0].matches] == [m[1:3] for m in b.passes[0].matches]
+
+
+def test_runs_go_to_the_kernel_of_each_record_that_listens():
+    from tinylab import Context, Tensor
+
+    def kernels(size: int) -> None:
+        (Tensor.empty(size) + 1).realize()
+
+    with Context(DEV="NULL"), record() as outer:
+        kernels(16)
+        with record() as inner:
+            kernels(32)  # its row is 1 in one record and 0 in the other
+            kernels(32)
+        kernels(16)
+    assert [len(k.runs_ns) for k in inner.kernels] == [2]
+    assert [len(k.runs_ns) for k in outer.kernels] == [2, 2]
+    names = {k.name for k in outer.kernels}
+    for rec in (outer, inner):
+        for event in rec.events:
+            if event.kind == "run":
+                found = rec.kernel_of(event)
+                assert found is None or found.name == event.name
+                assert found is not None or rec is inner
+    assert len(names) == 2
+
+
+def test_recording_what_is_inside_a_pass_is_no_part_of_its_time():
+    def nested(x: UOp) -> UOp:
+        graph_rewrite(chain(3000), pm_tidy, name="inner")
+        return x.exp2()
+
+    outer = PatternMatcher([(UPat(Ops.SQRT, src=(X,)), lambda x: nested(x))])
+    with record() as rec:
+        graph_rewrite(variable().sqrt().sink(), outer, name="outer")
+    first, second = rec.passes
+    own = rec._own.spent_ns
+    assert own > 0
+    assert second.elapsed_ns < first.elapsed_ns
+    assert first.elapsed_ns <= rec.end_ns - rec.start_ns - own
 
 
 def test_a_quiet_thread_is_not_recorded():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from types import FrameType
 from typing import NamedTuple
 
 from tinylab.trace.record import active
@@ -47,7 +48,7 @@ def user_frames() -> tuple[Frame, ...]:
     The walk ends where the program that runs the user's code begins (a notebook kernel, pytest).
     """
     found: list[Frame] = []
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         sort = _sort_of_file.get(code.co_filename)
@@ -57,13 +58,13 @@ def user_frames() -> tuple[Frame, ...]:
             found.append(Frame(code.co_filename, frame.f_lineno, code.co_name))
         elif sort == _HOST and found:
             break
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return tuple(found)
 
 
 def user_line() -> str:
     """The innermost line of the user's code, as file:line; empty where there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         sort = _sort_of_file.get(name)
@@ -71,7 +72,7 @@ def user_line() -> str:
             sort = _sort_of_file[name] = _sort(name)
         if sort == _USERS:
             return f"{name}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return ""
 
 

@@ -11,6 +11,7 @@ references per match; when the pass ends they are encoded into integers and drop
 from __future__ import annotations
 
 import contextlib
+import itertools
 import linecache
 import sys
 import threading
@@ -31,6 +32,9 @@ from tinylab.uop.ops import PatternMatcher, Rule, UOp
 
 EVENT_LIMIT = 20_000  # of some 600 bytes; beyond that events are counted
 _RUN_LIMIT = 100_000  # times of one kernel, 8 bytes each
+# A kernel that is lowered bears a number of its own in the process: a record's row numbers would
+# mean another kernel to a record that began earlier or later.
+_serials = itertools.count(1)
 
 
 # Where a node was made: frames of the user's code, innermost first, and the tensor method.
@@ -102,8 +106,15 @@ class PassRecord:
 class Matches(list[tuple[Rule, UOp, UOp, int]]):
     """The list that the engine fills during a pass, and the pass it belongs to."""
 
-    __slots__ = ("begun",)
+    __slots__ = ("begun", "own_ns")
     begun: PassRecord | None
+    own_ns: int  # what recording had taken when the pass began
+
+
+class _OwnTime(threading.local):
+    """The time that recording itself has taken on this thread, which is no part of any pass."""
+
+    spent_ns = 0
 
 
 @dataclass(slots=True)
@@ -160,6 +171,8 @@ class Record:
         self._met: set[Hashable] = set()
         self._open: dict[int, list[Matches]] = {}
         self._kernel_of: dict[int, KernelRecord] = {}
+        self._by_serial: dict[int, KernelRecord] = {}
+        self._own = _OwnTime()
         self._failures: list[tuple[int, BaseException]] = []
         self._batches: tuple[Event | None, int] = (None, 0)
         # Nodes that were made and not yet seen in a pass. Most never are: a loop makes its graph
@@ -242,6 +255,7 @@ class Record:
         matches.begun = None
         if events.is_quiet():
             return matches
+        entered_ns = events.now_ns()
         thread = threading.get_ident()
         stage, kernel, batch = self._place()
         with self._lock:
@@ -265,6 +279,8 @@ class Record:
                 self._take_notes()
             stack.append(matches)
         begun.start_ns = events.now_ns()
+        self._own.spent_ns += begun.start_ns - entered_ns
+        matches.own_ns = self._own.spent_ns
         return matches
 
     def end_pass(
@@ -278,7 +294,20 @@ class Record:
         ended = matches.begun
         if ended is None:
             return
-        ended.elapsed_ns = events.now_ns() - ended.start_ns
+        now_ns = events.now_ns()
+        nested_ns = self._own.spent_ns - matches.own_ns
+        # A pass that is closed from another thread has that thread's time: leave it whole.
+        ended.elapsed_ns = now_ns - ended.start_ns - max(0, nested_ns)
+        self._encode_end(ended, matches, root_after, error)
+        self._own.spent_ns += events.now_ns() - now_ns
+
+    def _encode_end(
+        self,
+        ended: PassRecord,
+        matches: Matches,
+        root_after: UOp | None,
+        error: BaseException | None,
+    ) -> None:
         with self._lock:
             stack = self._leave(matches)
             self._encode(ended, matches)
@@ -368,8 +397,13 @@ class Record:
             kernel = KernelRecord(len(self.kernels), event.name, event.data, batch)
             self.kernels.append(kernel)
             self._kernel_of[id(event)] = kernel
-            event.data["kernel"] = kernel.id
+            serial = event.data.setdefault("kernel", next(_serials))
+            self._by_serial[serial] = kernel
             return kernel
+
+    def kernel_of(self, event: Event) -> KernelRecord | None:
+        """The kernel that an event is about; None for one that this record did not see lowered."""
+        return self._by_serial.get(event.data.get("kernel", 0))
 
     def _close_kernel(self, event: Event) -> None:
         kernel = self._kernel_of.pop(id(event), None) or self._open_kernel(event)
@@ -392,13 +426,12 @@ class Record:
 
     def _add_run(self, event: Event) -> None:
         buffers = event.data.pop("buffers", ())
-        number = event.data.get("kernel")
-        if not isinstance(number, int) or not 0 <= number < len(self.kernels):
+        kernel = self.kernel_of(event)
+        if kernel is None:
             return
         start, end = event.data.get("start_ns"), event.data.get("end_ns")
         if start is None or end is None:
             start, end = event.start_ns, event.end_ns
-        kernel = self.kernels[number]
         if len(kernel.runs_ns) < _RUN_LIMIT:
             kernel.runs_ns.append(max(0, end - start))
         kernel.captured = [weakref.ref(b) for b in buffers]
@@ -426,17 +459,17 @@ class Record:
 def _tried_when_raised(error: BaseException) -> tuple[Rule, UOp] | None:
     """The rule and the node that were being matched when an error was raised.
 
-    Read from the traceback, so that matching need not keep track of it.
+    Read from the traceback, so that matching need not keep track of it. It begins at the pass that
+    ends: the first rule in it is that pass's, later ones belong to passes inside.
     """
-    found = None
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code is PatternMatcher.find.__code__:
             names = trace.tb_frame.f_locals
             rule, node = names.get("rule"), names.get("uop")
-            found = (rule, node) if isinstance(rule, Rule) and isinstance(node, UOp) else None
+            return (rule, node) if isinstance(rule, Rule) and isinstance(node, UOp) else None
         trace = trace.tb_next
-    return found
+    return None
 
 
 def _id_of(matches: Matches) -> int | None:

@@ -193,7 +193,7 @@ class _Writer:
     def events(self) -> Iterator[tuple[int, bytes]]:
         events = self.record.events
         for first in range(0, len(events), _CHUNK):
-            rows = [_event_row(e) for e in events[first : first + _CHUNK]]
+            rows = [_event_row(self.record, e) for e in events[first : first + _CHUNK]]
             yield first, _squeezed(rows)
 
 
@@ -229,8 +229,11 @@ def _numbers(arg: Any) -> int | list[int] | None:
     return int(arg) if isinstance(arg, int) else None
 
 
-def _event_row(event: Event) -> list[Any]:
+def _event_row(record: Record, event: Event) -> list[Any]:
     data = {k: v for k, v in event.data.items() if isinstance(v, _PLAIN)}
+    if "kernel" in data:
+        kernel = record.kernel_of(event)
+        data["kernel"] = None if kernel is None else kernel.id
     return [event.kind, event.name, event.start_ns, event.end_ns, event.thread, data]
 
 
@@ -280,6 +283,13 @@ class StoredRecord(Record):
         for sites, nodes in self._rows(_NOTE_COLUMNS):
             self.notes = _read_notes(sites, nodes)
         self.nodes = _StoredNodes(self)
+
+    def kernel_of(self, event: Event) -> KernelRecord | None:
+        """The kernel that an event is about: the file keeps its row."""
+        number = event.data.get("kernel")
+        if not isinstance(number, int) or not 0 <= number < len(self.kernels):
+            return None
+        return self.kernels[number]
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         # Read only, and nothing that the file itself defines (views, triggers) is trusted.
