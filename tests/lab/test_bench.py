@@ -207,3 +207,15 @@ def test_results_agree_up_to_rounding(name, a, b, length, within):
     one, two = (np.array(x, kinds[name]).tobytes() for x in (a, b))
     found = compare._differ(0, getattr(dtypes, name), one, two, length)
     assert found.within is within
+
+
+def test_earlier_runs_show_their_source_again(desk, matmul):
+    first = desk.answer("run", {"kernel": matmul, "opts": opts(("UPCAST", 1, 8))})["row"]
+    desk.answer("run", {"kernel": matmul, "opts": []})
+    again = desk.answer("row", {"kernel": matmul, "row": first["id"]})["row"]
+    assert (again["source"], again["assembly"]) == (first["source"], first["assembly"])
+    unedited = desk.answer("row", {"kernel": matmul, "row": 0})["row"]
+    page = desk.answer("kernel", {"kernel": matmul})
+    assert (unedited["source"], unedited["opts"]) == (page["source"], page["opts"])
+    with pytest.raises(LabError, match="no run 9"):
+        desk.answer("row", {"kernel": matmul, "row": 9})

@@ -1,3 +1,4 @@
+import asyncio
 import linecache
 import traceback
 
@@ -5,7 +6,7 @@ import pytest
 
 from tinylab.errors import UnknownDeviceError
 from tinylab.lab import cells
-from tinylab.lab.cells import run_cell
+from tinylab.lab.cells import needs_await, run_cell, run_cell_async
 from tinylab.lab.desk import desk_of
 from tinylab.trace import store
 from tinylab.trace.record import active
@@ -132,3 +133,51 @@ def test_records_can_be_kept_for_a_report(tmp_path, monkeypatch):
     assert len(first.kernels) == 1
     assert first.kernels[0].page()["source"]
     assert second.error_facts()["type"] == "ZeroDivisionError"
+
+
+AWAITING = """\
+import asyncio
+from tinygrad import Tensor
+await asyncio.sleep(0)
+x = (Tensor.empty(8) + 1).realize()
+async def later():
+    await asyncio.sleep(0)
+    return 7
+await later()
+"""
+
+
+def test_a_cell_may_await_at_its_top_level():
+    names = {}
+    run = run_cell(AWAITING, names, device="NULL", name="rec")
+    assert (run.error, run.value, run.has_value) == (None, 7, True)
+    assert len(run.record.kernels) == 1
+    assert run.record.passes
+
+
+def test_a_cell_that_awaits_runs_in_the_loop_that_is_there():
+    async def both():
+        loop = asyncio.get_running_loop()
+        names = {"loops": []}
+        source = "import asyncio\nloops.append(asyncio.get_running_loop())\nawait asyncio.sleep(0)"
+        run = await run_cell_async(source + "\n1 / 0", names)
+        return loop, names["loops"], run
+
+    loop, loops, run = asyncio.run(both())
+    assert loops == [loop]
+    assert isinstance(run.error, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("source", "waits"),
+    [
+        ("await f()", True),
+        ("async with f() as x:\n    pass", True),
+        ("xs = [x async for x in f()]", True),
+        ("async def f():\n    await g()", False),
+        ("text = 'await'", False),
+        ("await = 1", False),
+    ],
+)
+def test_whether_code_waits(source, waits):
+    assert needs_await(source) == waits

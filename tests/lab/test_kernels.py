@@ -164,3 +164,24 @@ def test_repeated_kernels_are_shown_with_the_source_of_the_first():
         line["text"] for line in pages[1]["source"]
     ]
     assert any(line["lines"] for line in pages[1]["source"])
+
+
+def test_lines_mark_nodes_of_kernels_too(desk, matmul):
+    every = desk.answer("lines", {"lines": [4]})
+    assert every["kernels"] == [matmul]
+    own = [p for p in desk.record.passes if p.kernel == matmul and p.parent is None]
+    assert {p.id for p in own} <= set(every["nodes"])
+    others = {p.id for p in desk.record.passes if p.kernel not in (None, matmul)}
+    assert not others & set(every["nodes"])
+    # A front end that stands at a pass is told of that pass's kernel alone.
+    here = desk.answer("lines", {"lines": [4], "pass": own[-1].id})
+    assert here["nodes"] == every["nodes"]
+    start = desk.answer("lines", {"lines": [4], "pass": 0})
+    assert set(start["nodes"]) == {
+        i for i in every["nodes"] if desk.record.passes[i].kernel is None
+    }
+    for pass_id in (own[0].id, own[-1].id):
+        for node in every["nodes"][pass_id][:20]:
+            told = desk.answer("node", {"pass": pass_id, "node": node})
+            assert told["lines"] == [4]
+            assert told["kernels"] == [matmul]

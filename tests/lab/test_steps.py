@@ -117,6 +117,41 @@ def test_a_search_finds_ops_rules_and_labels(desk):
     assert desk.answer("search", {"query": "no such thing"})["hits"] == []
 
 
+def test_a_node_that_stands_in_many_passes_is_found_once_a_stage(desk):
+    hits = desk.answer("search", {"query": "reduce"})["hits"]
+    nodes = [h for h in hits if "passes" in h]
+    info = {p.id: p for p in desk.record.passes}
+    keys = [(info[h["pass"]].stage, info[h["pass"]].kernel, h["node"]) for h in nodes]
+    assert len(set(keys)) == len(keys)
+    assert max(h["passes"] for h in nodes) > 1
+    for hit in nodes:
+        graph = desk.steps.replay(hit["pass"]).step(hit["k"])
+        assert hit["node"] in graph.order
+    for number in {h["pass"] for h in nodes}:
+        one = desk.answer("search", {"query": "reduce", "pass": number})["hits"]
+        found = [h["node"] for h in one if "passes" in h]
+        assert len(set(found)) == len(found)
+
+
+def test_matches_of_a_rule_are_one_hit_of_a_pass_unless_that_pass_is_searched():
+    with record() as rec:
+        graph_rewrite(chain(30), pm_tidy, name="tidy")
+        graph_rewrite(chain(30), pm_tidy, name="again")
+    desk = Desk(rec)
+    hits = desk.answer("search", {"query": "add_zero"})["hits"]
+    assert [(h["pass"], h["matches"]) for h in hits] == [(0, 10), (1, 10)]
+    one = desk.answer("search", {"query": "add_zero", "pass": 1})["hits"]
+    assert len(one) == 10
+    assert len({h["k"] for h in one}) == 10
+
+
+def test_a_search_with_more_hits_than_a_page_says_so():
+    with record() as rec:
+        graph_rewrite(chain(700), pm_tidy, name="tidy")
+    found = Desk(rec).answer("search", {"query": "a", "pass": 0})
+    assert (len(found["hits"]), found["more"]) == (200, True)
+
+
 def test_a_large_graph_comes_in_pages(monkeypatch):
     with record() as rec:
         graph_rewrite(chain(9000), pm_tidy, name="tidy")
@@ -169,6 +204,10 @@ def test_the_rewrite_that_failed_is_marked():
     page = desk.overview()
     assert (page["error"]["pass_id"], page["error"]["match"]) == (0, 1)
     assert page["stages"][0]["passes"][0]["failed"]
+    assert (page["error"]["rule"], page["error"]["node"]) == (
+        "fail",
+        desk.first()["failed"]["node"],
+    )
     step = desk.first()
     assert (step["pass"], step["k"]) == (0, 1)
     assert step["failed"]["message"] == "ValueError: no such luck"

@@ -94,6 +94,20 @@ class Bench:
         """What was tried on a kernel, oldest first."""
         return [tried.row() for tried in self._tried.get(kernel, ())]
 
+    def row(self, number: int, row: int) -> Json:
+        """One row of a kernel's history, with its source; of the unedited kernel too.
+
+        Raises: LabError if there is none.
+        """
+        kernel, tried = self.kernels.get(number), self._tried.get(number, [])
+        if not isinstance(row, int) or not 0 <= row < len(tried):
+            raise LabError(f"kernel {number} has no run {row}: it has {len(tried)}")
+        found = tried[row].row()
+        if row == 0:
+            page = self.kernels.detail(kernel.id, [])
+            found.update(source=page["source"], assembly=page["assembly"])
+        return found
+
     def stop(self, kernel: int) -> Json:
         """End the run that is going on for this kernel, at once."""
         running = self._running == kernel

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import contextlib
+import inspect
 import itertools
 import linecache
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from tinylab.helpers.context import Context
@@ -42,8 +45,39 @@ def run_cell(
 
     `name` binds the record in the namespace, also when the cell fails; `alias` lets
     ``import tinygrad`` mean tinylab; `filename` is what tracebacks show, made up if not given.
-    An interrupt is kept too: what was recorded up to it stays.
+    An interrupt is kept too: what was recorded up to it stays. A cell that awaits gets a loop of
+    its own; where one runs already, await `run_cell_async`.
     """
+    running = run_cell_async(
+        source,
+        namespace,
+        device=device,
+        noopt=noopt,
+        name=name,
+        alias=alias,
+        filename=filename,
+    )
+    if needs_await(source):
+        return asyncio.run(running)
+    try:
+        running.send(None)
+    except StopIteration as ended:
+        run: CellRun = ended.value
+        return run
+    raise AssertionError("code without await never waits")
+
+
+async def run_cell_async(
+    source: str,
+    namespace: dict[str, Any],
+    *,
+    device: str | None = None,
+    noopt: bool = False,
+    name: str | None = None,
+    alias: bool = True,
+    filename: str | None = None,
+) -> CellRun:
+    """The same in the loop that runs: the cell may await at its top level."""
     filename = filename or f"<tinylab cell {next(_numbers)}>"
     show_in_tracebacks(filename, source)
     run = CellRun(Record())
@@ -53,9 +87,9 @@ def run_cell(
             run.record.device = _device_name()
             if name:
                 namespace[name] = run.record
-            exec(body, namespace)
+            await _evaluated(body, namespace)
             if last is not None:
-                run.value, run.has_value = eval(last, namespace), True
+                run.value, run.has_value = await _evaluated(last, namespace), True
     except BaseException as error:  # the caller shows it; what was recorded must not be lost
         run.error = error
         if run.record.cell is None:
@@ -65,6 +99,28 @@ def run_cell(
     if _kept is not None:
         _kept.append(run.record)
     return run
+
+
+async def _evaluated(code: CodeType, namespace: dict[str, Any]) -> Any:
+    """The value of code that may wait; None for statements."""
+    value = eval(code, namespace)
+    return await value if code.co_flags & inspect.CO_COROUTINE else value
+
+
+def may_await(source: str) -> bool:
+    """Whether code has a word that waits; most has none, and need not be looked at closer."""
+    return "await" in source or "async" in source
+
+
+def needs_await(source: str) -> bool:
+    """Whether code awaits outside of any function; False for what is no Python."""
+    if not may_await(source):
+        return False
+    try:
+        code = compile(source, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
 def keep_records() -> None:
@@ -87,7 +143,7 @@ def show_in_tracebacks(filename: str, source: str) -> None:
     linecache.cache[filename] = (len(source), None, lines, filename)
 
 
-def _compile(source: str, filename: str, alias: bool) -> tuple[Any, Any]:
+def _compile(source: str, filename: str, alias: bool) -> tuple[CodeType, CodeType | None]:
     """The cell's statements, and its last line apart if that is an expression."""
     tree = ast.parse(source, filename)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -96,10 +152,11 @@ def _compile(source: str, filename: str, alias: bool) -> tuple[Any, Any]:
         last = None
     if alias:
         tree = rewrite_imports(tree)
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     value = None
     if isinstance(last, ast.Expr):
-        value = compile(ast.Expression(last.value), filename, "eval")
-    return compile(tree, filename, "exec"), value
+        value = compile(ast.Expression(last.value), filename, "eval", flags, dont_inherit=True)
+    return compile(tree, filename, "exec", flags, dont_inherit=True), value
 
 
 @contextlib.contextmanager

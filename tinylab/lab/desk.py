@@ -16,6 +16,7 @@ from tinylab.lab.graph import Json, Nodes
 from tinylab.lab.kernels import Kernels, axes, opts_from_json
 from tinylab.lab.overview import overview
 from tinylab.lab.steps import Steps
+from tinylab.trace import events
 from tinylab.trace.lineage import Lineage
 from tinylab.trace.record import Record
 
@@ -43,11 +44,12 @@ class Desk:
                 args["pass"], args["k"], args.get("after", 0)
             ),
             "search": lambda args, push: self.steps.search(args["query"], args.get("pass")),
-            "lines": lambda args, push: self.of_lines(args["lines"]),
+            "lines": lambda args, push: self.of_lines(args["lines"], args.get("pass")),
             "node": lambda args, push: self.node(args["pass"], args["node"]),
             "kernel": lambda args, push: self.kernel(args["kernel"]),
             "actions": lambda args, push: self.actions(args["kernel"], args["opts"]),
             "run": lambda args, push: self.run(args["kernel"], args["opts"], push),
+            "row": lambda args, push: {"row": self.bench.row(args["kernel"], args["row"])},
             "stop": lambda args, push: self.bench.stop(args["kernel"]),
             "more": lambda args, push: self.more(args),
         }
@@ -71,7 +73,8 @@ class Desk:
         try:
             if ask in SLOW_ASKS or ask == "stop":
                 return found(args or {}, push)
-            with self._lock:
+            # A cell may be recording meanwhile: what a viewer works out is no part of it.
+            with self._lock, events.quietly():
                 return found(args or {}, push)
         except KeyError as missing:
             raise LabError(f"{ask} needs {missing}") from missing
@@ -80,7 +83,7 @@ class Desk:
 
     def overview(self) -> Json:
         """Stages, passes and kernels in one page."""
-        return overview(self.record, self.kernels)
+        return overview(self.record, self.kernels, self.steps)
 
     def first(self) -> Json | None:
         """The graph shown first: of the first pass that did something, before its first match."""
@@ -93,20 +96,36 @@ class Desk:
         shown = next((p for p in passes if p.count), passes[0])
         return self.steps.step(shown.id, 0)
 
-    def of_lines(self, lines: list[int]) -> Json:
-        """Kernels and nodes that come from any of these cell lines; nodes per pass."""
+    def of_lines(self, lines: list[int], pass_id: int | None = None) -> Json:
+        """Kernels and nodes that come from any of these cell lines; nodes per pass.
+
+        Of the passes of kernels a front end wants those where it stands: with `pass_id` only the
+        kernel of that pass is looked into.
+        """
+        kernels = self.lineage.kernels_of_lines(lines)
+        wanted = set(kernels)
+        if pass_id is not None:
+            wanted = {k for k in kernels if k == self.steps.info(pass_id).kernel}
         nodes = {
             p.id: found
             for p in self.record.passes
-            if p.kernel is None and (found := self.lineage.nodes_of_lines(lines, p.id))
+            if (p.kernel is None or p.kernel in wanted)
+            and (found := self.lineage.nodes_of_lines(lines, p.id))
         }
-        return {"kernels": self.lineage.kernels_of_lines(lines), "nodes": nodes}
+        return {"kernels": kernels, "nodes": nodes}
 
     def node(self, pass_id: int, node: int) -> Json:
-        """One node, the cell lines it comes from and the kernels that compute them."""
+        """One node, the cell lines it comes from and the kernels that compute them.
+
+        A node of a kernel's pass is computed in that kernel, whatever else its lines are.
+        """
         row = self.nodes.row(node, self.lineage, pass_id)
         bits = self.lineage.of_pass(pass_id).get(node, 0)
-        kernels = [k.id for k in self.record.kernels if self.lineage.of_kernel(k.id) & bits]
+        own = self.steps.info(pass_id).kernel
+        if own is None:
+            kernels = [k.id for k in self.record.kernels if self.lineage.of_kernel(k.id) & bits]
+        else:
+            kernels = [own]
         return {
             "node": row,
             "lines": row["lines"],

@@ -7,20 +7,21 @@ from collections.abc import Iterable
 
 from tinylab.lab.graph import Json
 from tinylab.lab.kernels import Kernels, function_name
+from tinylab.lab.steps import Steps
 from tinylab.trace.record import PassRecord, Record
 
 VERSION = 1
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def overview(record: Record, kernels: Kernels) -> Json:
+def overview(record: Record, kernels: Kernels, steps: Steps) -> Json:
     """The record in one page, see `messages.Overview`."""
     text = record.cell.text if record.cell else ""
     return {
         "version": VERSION,
         "name": record.name,
         "status": status(record),
-        "error": _error(record),
+        "error": _error(record, steps),
         "cell": {"text": text, "lines": len(text.splitlines())},
         "device": record.device,
         "stages": stages(record),
@@ -43,10 +44,20 @@ def status(record: Record) -> str:
     return "interrupted" if facts.get("type") == "KeyboardInterrupt" else "error"
 
 
-def _error(record: Record) -> Json | None:
-    """What ended the cell, and the pass and match in which it arose, if it arose in one."""
+def _error(record: Record, steps: Steps) -> Json | None:
+    """What ended the cell; and if it arose in a pass, after which match, by which rule, where."""
     facts = record.error_facts()
-    return facts and {**facts, "message": _ANSI.sub("", facts["message"])}
+    if facts is None:
+        return None
+    failed = record.failed_pass
+    found = steps.failure(failed.id) if failed is not None else None
+    rule = found and found["rule"]
+    return {
+        **facts,
+        "message": _ANSI.sub("", facts["message"]),
+        "rule": rule["name"] if rule else None,
+        "node": found["node"] if found else None,
+    }
 
 
 def _hint(record: Record) -> str:

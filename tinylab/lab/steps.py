@@ -8,6 +8,7 @@ from typing import Any
 
 from tinylab.errors import LabError
 from tinylab.lab.graph import Json, Nodes
+from tinylab.lab.search import Search
 from tinylab.trace.facts import RuleFacts, rule_facts
 from tinylab.trace.lineage import Lineage
 from tinylab.trace.record import PassRecord, Record
@@ -16,7 +17,6 @@ from tinylab.trace.replay import Graph, Replay
 # Rows in one answer: some 250 bytes each keep a message well under 1 MB.
 NODES_A_PAGE = 2500
 LINES_A_PAGE = 4000
-HITS_A_PAGE = 200
 _SEARCH_SECONDS = 0.25
 _REPLAYS_KEPT = 4
 _DIFF_LINES = 3000
@@ -88,18 +88,21 @@ class Steps:
         return {"lines": lines, "diff": diff, "more": len(now) > after + LINES_A_PAGE}
 
     def search(self, query: str, pass_id: int | None = None) -> Json:
-        """Where an op, a rule or a label contains the query, in one pass or in all."""
+        """Where an op, a rule or a label contains the query, in one pass or in all.
+
+        A node is found once in a stage, where it first stands; `passes` counts the passes that it
+        is in. Of a rule each match is found in one pass; in all passes the first of each pass.
+        """
         wanted = query.strip().lower()
         if not wanted:
             return {"hits": [], "more": False}
-        passes = self.record.passes if pass_id is None else [self._pass(pass_id)]
-        hits: list[Json] = []
+        found = Search(self, wanted, each_match=pass_id is not None)
+        passes = self.record.passes if pass_id is None else [self.info(pass_id)]
         until = time.monotonic() + _SEARCH_SECONDS
         for each in passes:
-            self._search_pass(each, wanted, hits)
-            if len(hits) > HITS_A_PAGE or time.monotonic() > until:
-                return {"hits": hits[:HITS_A_PAGE], "more": True}
-        return {"hits": hits, "more": False}
+            if not found.look_into(each) or time.monotonic() > until:
+                return {"hits": found.hits, "more": each is not passes[-1] or found.full}
+        return {"hits": found.hits, "more": False}
 
     def rule(self, number: int) -> RuleFacts:
         """A rule in words; read from its source once."""
@@ -110,7 +113,7 @@ class Steps:
 
     def replay(self, pass_id: int) -> Replay:
         """The steps of one pass; the last few passes are kept ready."""
-        found = self._replays.pop(pass_id, None) or Replay(self.record.nodes, self._pass(pass_id))
+        found = self._replays.pop(pass_id, None) or Replay(self.record.nodes, self.info(pass_id))
         self._replays[pass_id] = found
         while len(self._replays) > _REPLAYS_KEPT:
             del self._replays[next(iter(self._replays))]
@@ -118,7 +121,11 @@ class Steps:
 
     # *** parts of the answers
 
-    def _pass(self, pass_id: Any) -> PassRecord:
+    def info(self, pass_id: Any) -> PassRecord:
+        """A pass by id.
+
+        Raises: LabError if there is none.
+        """
         if not isinstance(pass_id, int) or not 0 <= pass_id < len(self.record.passes):
             count = len(self.record.passes)
             raise LabError(f"there is no pass {pass_id}: the record has {count}")
@@ -158,7 +165,7 @@ class Steps:
 
     def failure(self, pass_id: int) -> Json | None:
         """The rule that raised after the last match, and the node that it was tried on."""
-        shown = self._pass(pass_id)
+        shown = self.info(pass_id)
         if shown.error is None:
             return None
         rule, node = shown.failed_rule, shown.failed_node
@@ -178,25 +185,6 @@ class Steps:
             if now != node and heads[now] == heads[node]:
                 name.setdefault(now, node)
         return self.nodes.text(graph.order, name)
-
-    def _search_pass(self, shown: PassRecord, wanted: str, hits: list[Json]) -> None:
-        for k, match in enumerate(shown.matches, 1):
-            rule = self.rule(match.rule)
-            if wanted in rule.name.lower():
-                hits.append({"pass": shown.id, "k": k, "node": match.after, "label": rule.name})
-                if len(hits) > HITS_A_PAGE:
-                    return
-        for k, root in ((0, shown.root_before), (shown.count, shown.root_after)):
-            if root is None or (k and root == shown.root_before):
-                continue
-            for node in self.record.nodes.walk(root):
-                label = self.nodes.label(node)
-                if wanted in label.lower():
-                    hits.append({"pass": shown.id, "k": k, "node": node, "label": label})
-                    if len(hits) > HITS_A_PAGE:
-                        return
-            if not shown.changed:
-                return
 
 
 def _shown(graph: Graph, drawn: set[int], node: int, was: int | None = None) -> int:
