@@ -165,3 +165,22 @@ def test_unloading_takes_the_magic_away(shell: InteractiveShell) -> None:
     assert "tinygrad" not in shell.magics_manager.magics["cell"]
     assert id(shell) not in magics._loaded
     shell.run_cell("%load_ext tinylab")
+
+
+def test_a_cell_awaits_as_any_other_cell_does(shell: InteractiveShell) -> None:
+    body = (
+        "import asyncio\nfrom tinylab import Tensor\nawait asyncio.sleep(0)\n"
+        "y = (Tensor.ones(8).contiguous() + 1).realize()\n%time z = 1\nawait asyncio.sleep(0, 'v')"
+    )
+    result, shown = run(shell, "--name rec", body)
+    assert result.success, result.error_in_exec
+    assert result.result == "v"
+    assert shell.user_ns["z"] == 1
+    assert len(shell.user_ns["rec"].kernels) >= 1
+    assert any("kernel" in str(output.data.get("text/plain")) for output in shown.outputs)
+    result, shown = run(shell, "", "import asyncio\nawait asyncio.sleep(0)\n1 / 0")
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert "line 3" in shown.stdout
+    assert "magics.py" not in shown.stdout
+    result, _ = run(shell, "--nonsense", "await f()")
+    assert not result.success

@@ -7,10 +7,10 @@ from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.display import display
+from IPython.display import display as _display
 
 from tinylab.lab import report
-from tinylab.lab.cells import CellRun, run_cell
+from tinylab.lab.cells import CellRun, may_await, needs_await, run_cell, run_cell_async
 from tinylab.trace.record import Record
 from tinylab_widgets import options
 from tinylab_widgets.debugger import debugger_of
@@ -18,6 +18,11 @@ from tinylab_widgets.displays import Displays
 from tinylab_widgets.protocol import sentence
 
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+
+
+def display(bundle: dict[str, Any]) -> None:
+    """Show data that says its own types."""
+    _display(bundle, raw=True)  # type: ignore[no-untyped-call]
 
 
 class TinygradMagic:
@@ -30,14 +35,69 @@ class TinygradMagic:
     def __call__(self, line: str, cell: str = "") -> None:
         """Run a cell, record it, show what came of it."""
         __tracebackhide__ = True
+        chosen = self._options(line)
+        if chosen is not None:
+            self._finish(run_cell(**self._arguments(cell, chosen)), cell, chosen)
+
+    async def wait(self, line: str, cell: str) -> None:
+        """The same for a cell that awaits: it runs in the shell's loop, as any other cell."""
+        __tracebackhide__ = True
+        chosen = self._options(line)
+        if chosen is not None:
+            self._finish(await run_cell_async(**self._arguments(cell, chosen)), cell, chosen)
+
+    def prepared(self, lines: list[str]) -> list[str]:
+        """A cell as IPython can take it: with a body, and with its await outside of the magic.
+
+        IPython refuses a cell magic without a body, where an empty cell is no mistake to us; and
+        it calls magics without waiting for them.
+        """
+        if not lines or not lines[0].startswith("%%tinygrad"):
+            return lines
+        body = "".join(lines[1:])
+        if not body:
+            return [lines[0].rstrip("\n") + "\n", "\n"]
+        name, _, options_text = lines[0][2:].rstrip().partition(" ")
+        if name != "tinygrad" or not may_await(body) or not needs_await(self._transformed(body)):
+            return lines
+        call = (
+            f"get_ipython().find_cell_magic('tinygrad').__self__.wait({options_text!r}, {body!r})"
+        )
+        return [f"await {call}\n"]
+
+    def _options(self, line: str) -> options.Options | None:
+        """The options of a cell; None if only their help was asked for."""
         try:
             chosen = options.parse(line)
         except options.OptionError as error:
             raise UsageError(str(error)) from None
         if chosen.help:
             print(options.HELP)
-            return
-        run = self._run(cell, chosen)
+            return None
+        return chosen
+
+    def _transformed(self, cell: str) -> str:
+        """The cell as Python: its %magics and !commands are calls."""
+        return str(self.shell.transform_cell(cell))  # type: ignore[no-untyped-call]
+
+    def _arguments(self, cell: str, chosen: options.Options) -> dict[str, Any]:
+        """What `run_cell` is told."""
+        source = self._transformed(cell)
+        # IPython names the cell in tracebacks by this file name and number.
+        number = self.shell.displayhook.prompt_count
+        return {
+            "source": source,
+            "namespace": self.shell.user_ns,
+            "device": chosen.device,
+            "noopt": chosen.noopt,
+            "name": chosen.name,
+            "alias": chosen.alias,
+            "filename": self.shell.compile.cache(source, number, raw_code=cell),
+        }
+
+    def _finish(self, run: CellRun, cell: str, chosen: options.Options) -> None:
+        """Show the cell's value, its debugger, and what ended it early."""
+        __tracebackhide__ = True
         if run.has_value:
             self.shell.displayhook(run.value)
         if run.error is not None and _is_refusal(run):
@@ -47,27 +107,6 @@ class TinygradMagic:
         if run.error is not None:
             raise _with_users_frames(self.shell, run.error)
 
-    def with_body(self, lines: list[str]) -> list[str]:
-        """IPython refuses a cell magic without a body; an empty cell is no mistake to us."""
-        if lines and lines[0].startswith("%%tinygrad") and not "".join(lines[1:]):
-            return [lines[0].rstrip("\n") + "\n", "\n"]
-        return lines
-
-    def _run(self, cell: str, chosen: options.Options) -> CellRun:
-        source = self.shell.transform_cell(cell)
-        # IPython names the cell in tracebacks by this file name and number.
-        number = self.shell.displayhook.prompt_count
-        filename = self.shell.compile.cache(source, number, raw_code=cell)
-        return run_cell(
-            source,
-            self.shell.user_ns,
-            device=chosen.device,
-            noopt=chosen.noopt,
-            name=chosen.name,
-            alias=chosen.alias,
-            filename=filename,
-        )
-
     def show(self, record: Record) -> None:
         """The debugger, and under it what a reader without a kernel sees.
 
@@ -76,14 +115,14 @@ class TinygradMagic:
         """
         static = report.mimebundle(record)
         if not hasattr(self.shell, "kernel"):  # a terminal shows text, and has no use for widgets
-            display(static, raw=True)
+            display(static)
             return
         shown = debugger_of(record)
         self.displays.note(shown)
         view = {"version_major": 2, "version_minor": 0, "model_id": shown.model_id}
-        display({WIDGET_MIME: view, "text/plain": _first_line(static)}, raw=True)
+        display({WIDGET_MIME: view, "text/plain": _first_line(static)})
         page = f'<div class="tinylab-static">{static["text/html"]}</div>'
-        display({**static, "text/html": page}, raw=True)
+        display({**static, "text/html": page})
 
     def record_bundle(self, record: Record) -> Any:
         """How a record displays: as its debugger, the same one each time."""
@@ -108,7 +147,7 @@ class InvalidCell(Exception):
 
     def __init__(self, shell: InteractiveShell, error: SyntaxError) -> None:
         super().__init__(str(error))
-        self._lines = shell.SyntaxTB.structured_traceback(type(error), error, [])
+        self._lines = shell.SyntaxTB.structured_traceback(type(error), error, None)
 
     def _render_traceback_(self) -> list[str]:
         return list(self._lines)
@@ -156,12 +195,13 @@ def _cell_started(magic: TinygradMagic) -> Callable[[Any], None]:
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """`%load_ext tinylab`."""
     magic = TinygradMagic(shell)
-    shell.register_magic_function(magic.__call__, "cell", "tinygrad")
+    shell.magics_manager.register_function(magic.__call__, "cell", "tinygrad")
     started = _cell_started(magic)
     shell.events.register("pre_run_cell", started)
-    shell.set_hook("complete_command", _completer, str_key="%%tinygrad")
-    shell.display_formatter.mimebundle_formatter.for_type(Record, magic.record_bundle)
-    shell.input_transformers_cleanup.append(magic.with_body)
+    hook = {"str_key": "%%tinygrad"}
+    shell.set_hook("complete_command", _completer, **hook)  # type: ignore[no-untyped-call]
+    _bundles(shell).for_type(Record, magic.record_bundle)
+    shell.input_transformers_cleanup.append(magic.prepared)
     _loaded[id(shell)] = (magic, started)
 
 
@@ -171,9 +211,15 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     if loaded is None:
         return
     shell.events.unregister("pre_run_cell", loaded[1])
-    shell.input_transformers_cleanup.remove(loaded[0].with_body)
+    shell.input_transformers_cleanup.remove(loaded[0].prepared)
     shell.magics_manager.magics["cell"].pop("tinygrad", None)
-    shell.display_formatter.mimebundle_formatter.type_printers.pop(Record, None)
+    _bundles(shell).type_printers.pop(Record, None)
+
+
+def _bundles(shell: InteractiveShell) -> Any:
+    """What makes the bundles of objects that a cell shows."""
+    assert shell.display_formatter is not None, "a shell that runs cells shows values"
+    return shell.display_formatter.mimebundle_formatter
 
 
 _loaded: dict[int, tuple[TinygradMagic, Callable[[Any], None]]] = {}

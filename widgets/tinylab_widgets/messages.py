@@ -69,12 +69,14 @@ class KernelInfo(TypedDict):
 
 
 class ErrorInfo(TypedDict):
-    """What ended the cell, and the match at which it happened, if it was a rewrite."""
+    """What ended the cell; if it was a rewrite: after which match, by which rule, on which node."""
 
     type: str
     message: str
     pass_id: int | None
     match: int | None
+    rule: NotRequired[str | None]
+    node: NotRequired[int | None]
 
 
 class CellInfo(TypedDict):
@@ -124,14 +126,22 @@ class Node(TypedDict):
 
 
 class RuleInfo(TypedDict):
-    """The rule that made a match."""
+    """The rule that made a match, or that raised: it has no time then."""
 
     name: str
     law: str
     source: str
     file: str
     line: int
-    elapsed_us: float
+    elapsed_us: NotRequired[float]
+
+
+class Failure(TypedDict):
+    """What ended a pass after its last match: the rule that raised, the node it was tried on."""
+
+    message: str
+    rule: RuleInfo | None
+    node: int | None
 
 
 class Step(TypedDict):
@@ -151,6 +161,7 @@ class Step(TypedDict):
     removed: NotRequired[list[int]]
     more: NotRequired[bool]
     count: NotRequired[int]
+    failed: NotRequired[Failure | None]
 
 
 class NodePage(TypedDict):
@@ -177,12 +188,14 @@ class GraphText(TypedDict):
 
 
 class SearchHit(TypedDict):
-    """One place where a search found something."""
+    """One place where a search found something, and how often more it stands in the same stage."""
 
     pass_: int
     k: int
     node: int | None
     label: str
+    passes: NotRequired[int]
+    matches: NotRequired[int]
 
 
 class SearchResult(TypedDict):
@@ -307,16 +320,16 @@ class Actions(TypedDict):
 
 
 class RunResult(TypedDict):
-    """The answer to `run`."""
+    """The answer to `run`, and to `row`, which asks for an earlier run."""
 
     row: HistoryRow
 
 
 MESSAGES: tuple[type, ...] = (
     Place, PassInfo, StageInfo, KernelInfo, ErrorInfo, CellInfo, Totals, Overview, Node, RuleInfo,
-    Step, NodePage, TextLine, GraphText, SearchHit, SearchResult, LineMarks, NodeDetail, OptEdit,
-    Axis, AllowedOpts, SourceLine, AssemblyLine, HistoryRow, BufferInfo, KernelDetail, Problem,
-    Actions, RunResult,
+    Failure, Step, NodePage, TextLine, GraphText, SearchHit, SearchResult, LineMarks, NodeDetail,
+    OptEdit, Axis, AllowedOpts, SourceLine, AssemblyLine, HistoryRow, BufferInfo, KernelDetail,
+    Problem, Actions, RunResult,
 )  # fmt: skip
 
 ALIASES: dict[str, object] = {"Kind": Kind, "Mark": Mark}
@@ -330,6 +343,7 @@ ASKS: dict[str, type] = {
     "kernel": KernelDetail,
     "actions": Actions,
     "run": RunResult,
+    "row": RunResult,
     "more": NodePage,
 }
 _WORDS = {int: "number", float: "number", str: "string", bool: "boolean", type(None): "null"}

@@ -53,12 +53,14 @@ export interface KernelInfo {
   readonly error?: string | null;
 }
 
-/** What ended the cell, and the match at which it happened, if it was a rewrite. */
+/** What ended the cell; if it was a rewrite: after which match, by which rule, on which node. */
 export interface ErrorInfo {
   readonly type: string;
   readonly message: string;
   readonly pass_id: number | null;
   readonly match: number | null;
+  readonly rule?: string | null;
+  readonly node?: number | null;
 }
 
 /** The text of the cell that was recorded. */
@@ -103,14 +105,21 @@ export interface Node {
   readonly tag: string | null;
 }
 
-/** The rule that made a match. */
+/** The rule that made a match, or that raised: it has no time then. */
 export interface RuleInfo {
   readonly name: string;
   readonly law: string;
   readonly source: string;
   readonly file: string;
   readonly line: number;
-  readonly elapsed_us: number;
+  readonly elapsed_us?: number;
+}
+
+/** What ended a pass after its last match: the rule that raised, the node it was tried on. */
+export interface Failure {
+  readonly message: string;
+  readonly rule: RuleInfo | null;
+  readonly node: number | null;
 }
 
 /** The graph of a pass after match k, as nodes that the asker does not have yet. */
@@ -129,6 +138,7 @@ export interface Step {
   readonly removed?: readonly number[];
   readonly more?: boolean;
   readonly count?: number;
+  readonly failed?: Failure | null;
 }
 
 /** More nodes of a step that has very many. */
@@ -151,12 +161,14 @@ export interface GraphText {
   readonly more?: boolean;
 }
 
-/** One place where a search found something. */
+/** One place where a search found something, and how often more it stands in the same stage. */
 export interface SearchHit {
   readonly pass: number;
   readonly k: number;
   readonly node: number | null;
   readonly label: string;
+  readonly passes?: number;
+  readonly matches?: number;
 }
 
 /** What a search found. */
@@ -267,7 +279,7 @@ export interface Actions {
   readonly problems: Problem | null;
 }
 
-/** The answer to `run`. */
+/** The answer to `run`, and to `row`, which asks for an earlier run. */
 export interface RunResult {
   readonly row: HistoryRow;
 }
@@ -282,5 +294,6 @@ export interface Answers {
   readonly kernel: KernelDetail;
   readonly actions: Actions;
   readonly run: RunResult;
+  readonly row: RunResult;
   readonly more: NodePage;
 }
