@@ -11,13 +11,14 @@ from typing import NamedTuple
 from tinylab.device import Buffer, Device, MultiBuffer, Owner
 from tinylab.engine.buffers import memory_of
 from tinylab.engine.launch import Plan, plan_schedule
+from tinylab.engine.linear import execute_plan
 from tinylab.engine.locking import alone
 from tinylab.errors import AllocationError, BufferError
 from tinylab.helpers.context import DEBUG, DEV, NO_MEMORY_PLANNER, NOOPT, SCACHE, SPEC
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import SETTINGS, Callified, callify, create_schedule
 from tinylab.schedule.effects import is_write
-from tinylab.schedule.keep_old_values import reads_of_states
+from tinylab.schedule.keep_old_values import reads_of_states, storage_of
 from tinylab.trace import events
 from tinylab.trace.provenance import user_line
 from tinylab.trace.record import wants
@@ -66,8 +67,18 @@ def _pending(x: UOp, overwritten: Container[UOp]) -> UOp:
     Of a view of a write that stays, the write; of anything else a copy.
     """
     below = to_store(x)
-    stays = below is not None and below.op is Ops.AFTER and below not in overwritten
-    return below if stays and below is not None else x
+    if below is None or below.op is not Ops.AFTER or below in overwritten:
+        return x
+    return below
+
+
+def _root(x: UOp, overwritten: Container[UOp], asked: bool) -> UOp:
+    """What is stored for a value: itself where it is memory that stays, else a copy."""
+    if x.op in (Ops.AFTER, Ops.COPY) and x not in overwritten:
+        return x
+    if asked and x.op is not Ops.AFTER:
+        return x.contiguous()
+    return make(Ops.CONTIGUOUS, x.dtype, (x,), _PENDING)
 
 
 class _Held(NamedTuple):
@@ -109,22 +120,17 @@ def realize_uops(
     if not targets:
         return {}
     writes = _writes_below(UOp.sink(*targets))
-    roots = [t if t.op in (Ops.AFTER, Ops.COPY) else t.contiguous() for t in targets]
-    seen = {*targets, *uops}
-    while writes and live is not None:
-        held = _held(writes, live(), seen)
-        if not held.readers:
-            writes += held.results
-            break
-        seen.update(held.readers)
+    asked = set(targets)
+    if writes and live is not None:
+        held = _held(writes, live(), asked)
         # A reader may itself write, and what it overwrites may have readers.
-        asked = set(targets)
-        more = [t for t in held.pending if t not in asked]
-        targets += more
-        roots += [
-            t if t.op is Ops.AFTER else make(Ops.CONTIGUOUS, t.dtype, (t,), _PENDING) for t in more
-        ]
-        writes = _writes_below(UOp.sink(*targets))
+        while len(grown := _writes_below(UOp.sink(*targets, *held.pending))) > len(writes):
+            writes = grown
+            held = _held(writes, live(), asked)
+        targets += [t for t in held.pending if t not in asked]
+        writes += held.results
+    over = {storage_of(w.src[0]) for w in writes if is_write(w)}
+    roots = [_root(t, over, t in asked) for t in targets]
     # States of buffers that the run passes through are over afterwards, asked for or not.
     asked = set(targets)
     more = [w for w in writes if w not in asked]
@@ -149,7 +155,7 @@ def _run(sink: UOp, device: str) -> list[UOp]:
         _report(plan, start_ns, hit)
     line = user_line()
     try:
-        own = plan.run(inputs, called.var_vals)
+        own = execute_plan(plan, inputs, called.var_vals)
     except (AllocationError, BufferError) as e:
         asked = ", ".join(sorted({_method_of(x) for x in sink.src}))
         e.help = f"{e.help}; it is needed for {Owner(asked, line)}"

@@ -6,7 +6,7 @@ order of kernels is right, so the old content is copied first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tinylab.opcodes import GroupOp, Ops
@@ -64,47 +64,64 @@ def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
     """States of buffers that are read together with what replaced them."""
     late, old, replaced = reads_of_states(order, writes)
     clash = 0
+    between: set[tuple[int, int]] = set()  # (writes before, writes after) of some value
     for x in order:
-        if x.op in (Ops.SINK, Ops.TUPLE, Ops.MSTACK, Ops.UNSHARD):
+        if x.op in (Ops.SINK, Ops.TUPLE):
             continue
         here_late = here_old = 0
         for s in x.src:
             here_late |= late.get(s, 0)
             here_old |= old.get(s, 0)
         clash |= here_late & here_old
-    for n in _undecided([(old[w], late[w]) for w in writes], clash):
-        clash |= 1 << n
+        if here_late and here_old:
+            between.add((here_late, here_old))
+    bound = [(old[w], late[w] & ~(1 << n)) for n, w in enumerate(writes)]
+    clash |= _undecided(bound, between, clash)
     return {v for v, bits in replaced.items() if bits & clash}
 
 
-def _undecided(masks: list[tuple[int, int]], clash: int) -> list[int]:
+def _undecided(bound: list[tuple[int, int]], between: set[tuple[int, int]], clash: int) -> int:
     """Writes whose old content must be copied because no order of the writes is right.
 
-    A write comes before those that replace what it reads (`old`), and after those it builds on
-    (`late`). What is copied anyway (`clash`) binds nobody.
+    A write comes before those that replace what it reads, and after those it builds on (`bound`); a
+    value that reads what some writes left and what others replace stands between them. What is
+    copied (`clash`) binds nobody.
     """
-    own = [1 << n for n in range(len(masks))]
-    old = [o & ~clash & ~own[n] for n, (o, _) in enumerate(masks)]
-    before = [late & ~own[n] for n, (_, late) in enumerate(masks)]
-    for n, bits in enumerate(old):
-        for m in range(len(masks)):
-            if bits >> m & 1:
-                before[m] |= own[n]
-    waiting = set(range(len(masks)))
-    copied = []
-    while waiting:
-        ready = {n for n in waiting if not before[n]}
-        if not ready:
-            # Free the first write that only waits for readers of what it replaces.
-            n = min(waiting, key=lambda n: (masks[n][1] & before[n] != 0, n))
-            copied.append(n)
-            before[n] = 0
-            ready = {n}
-        waiting -= ready
-        gone = sum(own[n] for n in ready)
-        for n in waiting:
-            before[n] &= ~gone
-    return copied
+    copied = 0
+    while True:
+        before = _must_precede(bound, between, clash | copied)
+        waiting = (1 << len(bound)) - 1
+        ready = waiting
+        while ready:
+            ready = sum(1 << n for n in _bits(waiting) if not before[n] & waiting)
+            waiting &= ~ready
+        if not waiting:
+            return copied
+        # Free a write that waits for readers only; what it replaces is copied for them.
+        free = [n for n in _bits(waiting) if before[n] & waiting & ~bound[n][1]]
+        copied |= 1 << min(free, key=lambda n: (bool(bound[n][1] & waiting), n))
+
+
+def _must_precede(
+    bound: list[tuple[int, int]], between: set[tuple[int, int]], copied: int
+) -> list[int]:
+    """For each write the writes that come first."""
+    before = [after for _, after in bound]
+    for n, (reads, _) in enumerate(bound):
+        for m in _bits(reads & ~copied & ~(1 << n)):
+            before[m] |= 1 << n
+    for earlier, later in between:
+        for m in _bits(later & ~copied):
+            before[m] |= earlier & ~(1 << m)
+    return before
+
+
+def _bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
 
 
 _STORAGE = GroupOp.Movement | {Ops.BITCAST, Ops.AFTER}

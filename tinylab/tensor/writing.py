@@ -15,6 +15,7 @@ from tinylab.errors import AssignError
 from tinylab.gradient import placed
 from tinylab.mixin.indexing import flat_places, parse_index, slice_view, take, tensor_axes
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.tensor.core import ANYTHING
 from tinylab.tensor.data import empty_uop
 from tinylab.uop.ops import UOp
 
@@ -105,6 +106,11 @@ def _owner(t: Tensor) -> Tensor:
     return owner if _steps_to(t.uop, owner.uop) is not None else t
 
 
+def _holds(t: Tensor, uop: UOp) -> None:
+    """Give a tensor another value; what may be below it is no longer what it was made of."""
+    t.uop, t._marks = uop, ANYTHING
+
+
 def _steps_to(view: UOp, base: UOp) -> list[UOp] | None:
     """The movements between a value and a view of it; None if it is no view of it."""
     chain = []
@@ -128,11 +134,11 @@ def ensure_stored(t: Tensor) -> None:
     owner = _owner(t)
     if _buffer_below(owner.uop) is None and owner.numel():
         steps = _steps_to(t.uop, owner.uop) or []
-        owner.uop = stored_copy(owner.uop, owner.device)
+        _holds(owner, stored_copy(owner.uop, owner.device))
         if t is not owner:
-            t.uop = _rebuilt(steps, owner.uop)
+            _holds(t, _rebuilt(steps, owner.uop))
     elif _buffer_below(t.uop) is None and t.numel():
-        t.uop = stored_copy(t.uop, t.device)
+        _holds(t, stored_copy(t.uop, t.device))
 
 
 @alone
@@ -142,7 +148,7 @@ def assign(t: Tensor, value: Tensor) -> None:
         return
     if _buffer_below(t.uop) is None and _owner(t) is t:
         # A value that was never stored is replaced, in storage of its own.
-        t.uop = stored_copy(value.uop, t.device)
+        _holds(t, stored_copy(value.uop, t.device))
         return
     ensure_stored(t)
     write(t, t.uop, value.uop)
@@ -171,7 +177,7 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
         mask = placed(chain, UOp.const(True, dtypes.bool)._expand_front(value.shape))
         new = state.after(state.store(mask.alu(Ops.WHERE, placed(chain, value), state)))
     for alias, steps in own_chains:
-        alias.uop = _rebuilt(steps, new)
+        _holds(alias, _rebuilt(steps, new))
 
 
 @alone

@@ -1,0 +1,95 @@
+"""Program order decides: stories of in-place writes, each of which went wrong once.
+
+`tests/property/test_in_place.py` tells random ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tinylab import Tensor
+
+
+def stored(factor: int = 1) -> Tensor:
+    array = np.arange(4, dtype=np.int32) * factor
+    return Tensor(array.copy()).contiguous().realize()
+
+
+def held_over_two_writes() -> list[tuple[Tensor, list[int]]]:
+    """What the second write reads, the first one replaces."""
+    s = stored()
+    d = s * 2
+    s.assign(s + 1)
+    s.assign(d + 1)
+    return [(s, [1, 3, 5, 7]), (d, [0, 2, 4, 6])]
+
+
+def a_reader_that_writes() -> list[tuple[Tensor, list[int]]]:
+    """What must be computed before a write writes too, and has readers of its own."""
+    s, t = stored(), stored()
+    d = s * 2 + 1
+    s.assign(s + 1)
+    e = t * 2 + 1
+    t.assign(d + 1)
+    return [(s, [1, 2, 3, 4]), (d, [1, 3, 5, 7]), (e, [1, 3, 5, 7]), (t, [2, 4, 6, 8])]
+
+
+def a_view_of_a_state_that_is_over() -> list[tuple[Tensor, list[int]]]:
+    s = stored()
+    s.assign(s + 1)
+    d = s.flip(0)
+    s.assign(s + 1)
+    return [(s, [2, 3, 4, 5]), (d, [4, 3, 2, 1])]
+
+
+def a_view_that_a_later_write_reaches() -> list[tuple[Tensor, list[int]]]:
+    s, t = stored(), stored(2)
+    s.assign(t + 1)
+    d = s.flip(0)
+    s.assign(s + 1)
+    t.assign(t + 1)
+    return [(t, [1, 3, 5, 7]), (s, [2, 4, 6, 8]), (d, [7, 5, 3, 1])]
+
+
+def a_circle_by_way_of_readers() -> list[tuple[Tensor, list[int]]]:
+    """No two writes need each other's old value; with a reader between them, three do."""
+    s, t = stored(), stored(2)
+    d = s * 2 + 1
+    s.assign(s + 1)
+    s.assign(t + 1)
+    t.assign(t + 1)
+    e = d + t
+    return [(d, [1, 3, 5, 7]), (s, [1, 3, 5, 7]), (t, [1, 3, 5, 7]), (e, [2, 6, 10, 14])]
+
+
+def a_value_realised_between() -> list[tuple[Tensor, list[int]]]:
+    """Every tensor that holds a value learns that it is memory now, written ones too."""
+    s, t = stored(), stored(2)
+    d = s * 2 + 1
+    s.assign(t + 1)
+    e = s.contiguous()
+    s.assign(d + 1)
+    t[0:1] = s[:1] * 3
+    d.realize()
+    return [(s, [2, 4, 6, 8]), (e, [1, 3, 5, 7]), (t, [6, 2, 4, 6])]
+
+
+STORIES = [
+    held_over_two_writes,
+    a_reader_that_writes,
+    a_view_of_a_state_that_is_over,
+    a_view_that_a_later_write_reaches,
+    a_circle_by_way_of_readers,
+    a_value_realised_between,
+]
+
+
+@pytest.mark.parametrize("last_first", [False, True], ids=["in order", "last first"])
+@pytest.mark.parametrize("story", STORIES, ids=lambda s: s.__name__)
+def test_story(story: Callable[[], list[tuple[Tensor, list[int]]]], last_first: bool) -> None:
+    told = story()
+    for found, expected in reversed(told) if last_first else told:
+        assert found.tolist() == expected
