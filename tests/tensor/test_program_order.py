@@ -70,7 +70,7 @@ def a_value_realised_between() -> list[tuple[Tensor, list[int]]]:
     s, t = stored(), stored(2)
     d = s * 2 + 1
     s.assign(t + 1)
-    e = s.contiguous()
+    e = s.detach()
     s.assign(d + 1)
     t[0:1] = s[:1] * 3
     d.realize()
