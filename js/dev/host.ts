@@ -11,6 +11,7 @@ interface Args {
   readonly query: string;
   readonly lines: readonly number[];
   readonly kernel: number;
+  readonly row: number;
   readonly opts: readonly OptEdit[];
 }
 
@@ -90,6 +91,10 @@ export class FakeHost implements Port {
         return this.#actions(args.kernel, args.opts);
       case "run":
         return { row: this.#run(args.opts) };
+      case "row":
+        return {
+          row: { id: args.row, source: [{ text: `run ${args.row}`, node: null, lines: [] }] },
+        };
       default:
         throw new Error(`nobody answers '${ask}'`);
     }

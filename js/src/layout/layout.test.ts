@@ -241,3 +241,21 @@ describe("worker", () => {
     expect(steps).toBeGreaterThan(6);
   });
 });
+
+describe("a node on which a rule raised", () => {
+  it("is drawn, marked, and the centre of a folded graph", () => {
+    const shown = shownAt(largeRecord(3000), 1, 0);
+    const node = shown.order.find((id) => shown.nodes.get(id)?.op === "CONST")!;
+    const failed = { message: "ValueError: no", rule: null, node };
+    const scene = buildScene(
+      { ...shown, step: { ...shown.step, failed } },
+      { ...OPTIONS, foldAbove: 100, keep: 50 },
+      () => undefined,
+    );
+    expect(scene.folded).toBe(true);
+    expect(scene.failed).toBe(node);
+    expect(scene.nodes.filter((each) => each.role === "failed").map((each) => each.id)).toEqual([
+      node,
+    ]);
+  });
+});

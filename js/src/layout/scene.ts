@@ -7,7 +7,7 @@ import { near } from "./fold.ts";
 import type { LayoutInput } from "./types.ts";
 
 export type NodeMark = "" | "added" | "gone" | "rebuilt";
-export type Role = "" | "before" | "after";
+export type Role = "" | "before" | "after" | "failed";
 
 export interface SceneNode {
   readonly id: number;
@@ -40,6 +40,8 @@ export interface Scene {
   readonly index: ReadonlyMap<number, number>;
   readonly before: number | null;
   readonly after: number | null;
+  /** The node on which a rule raised. */
+  readonly failed: number | null;
   /** All nodes of the graph, drawn or not. */
   readonly total: number;
   readonly folded: boolean;
@@ -80,6 +82,8 @@ export function buildScene(
   const special = new Set<number>([step.root]);
   if (step.after !== null) special.add(step.after);
   if (step.before !== null) special.add(step.before);
+  const failed = step.failed?.node ?? null;
+  if (failed !== null) special.add(failed);
   const inlined = options.inline ? inlineTexts(nodes, order, special) : new Map<number, string>();
   const uses = consumersOf(nodes, order);
   const whole = order.filter((id) => !inlined.has(id));
@@ -99,8 +103,7 @@ export function buildScene(
   const boxes = drawn.map((id) => {
     const node = nodes.get(id)!;
     const drawable = node.src.filter((src) => !inlined.has(src));
-    const role: Role =
-      id === step.after ? "after" : id === step.before && gone.has(id) ? "before" : "";
+    const role = roleOf(id, shown, gone);
     return box(node, inlined, options.charWidth, {
       mark: markOf(id),
       role,
@@ -117,9 +120,16 @@ export function buildScene(
     index,
     before: step.before,
     after: step.after,
+    failed,
     total: shown.order.length,
     folded,
   };
+}
+
+function roleOf(id: number, { step }: Shown, gone: ReadonlySet<number>): Role {
+  if (id === step.failed?.node) return "failed";
+  if (id === step.after) return "after";
+  return id === step.before && gone.has(id) ? "before" : "";
 }
 
 /** Constants, and stacks of constants, as the text that their users show instead. */
@@ -187,8 +197,10 @@ function typeOf(node: Node): string {
 }
 
 function centresOf(shown: Shown, opened: readonly number[]): number[] {
-  const { before, after, root } = shown.step;
-  const centres = [after, before, ...opened].filter((id): id is number => id !== null);
+  const { before, after, root, failed } = shown.step;
+  const centres = [failed?.node ?? null, after, before, ...opened].filter(
+    (id): id is number => id !== null,
+  );
   return centres.length > 0 ? centres : [root];
 }
 

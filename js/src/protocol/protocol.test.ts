@@ -223,3 +223,35 @@ describe("packed overviews", () => {
     expect(unpackOverview(null)).toBeNull();
   });
 });
+
+describe("marks of cell lines", () => {
+  it("are asked for again where one comes to another kernel", async () => {
+    const { host, session } = sessionOn();
+    void session.chooseLines([3]);
+    await settle();
+    session.goTo({ pass: 3, k: 0 });
+    await settle();
+    expect(host.count("lines")).toBe(1);
+    session.goTo({ pass: 5, k: 0 });
+    session.goTo({ pass: 5, k: 1 });
+    await settle();
+    const asked = host.heard.filter(({ ask }) => ask === "lines").map(({ args }) => args.pass);
+    expect(asked).toEqual([1, 5]);
+  });
+});
+
+describe("the origin of a node", () => {
+  it("is asked for once in a pass", async () => {
+    const { host, session } = sessionOn();
+    const { step } = session.state.now.shown!;
+    session.choose(step.root);
+    await settle();
+    expect(session.state.now.origin?.lines).toEqual([3]);
+    session.choose(null);
+    expect(session.state.now.origin).toBeNull();
+    session.choose(step.root);
+    session.choose(step.root);
+    await settle();
+    expect(host.count("node")).toBe(2);
+  });
+});

@@ -3,7 +3,15 @@ import { Superseded } from "../base/lanes.ts";
 import { Store } from "../base/store.ts";
 import { type At, type Shown, StepCache, sameAt } from "./cache.ts";
 import { Client, KernelGone, type Link, type Port, type Push } from "./client.ts";
-import type { KernelDetail, LineMarks, Overview, PassInfo, StageInfo, Step } from "./types.ts";
+import type {
+  KernelDetail,
+  LineMarks,
+  NodeDetail,
+  Overview,
+  PassInfo,
+  StageInfo,
+  Step,
+} from "./types.ts";
 
 export interface SessionState {
   readonly overview: Overview | null;
@@ -15,6 +23,8 @@ export interface SessionState {
   /** A sentence about the last thing that failed. */
   readonly problem: string | null;
   readonly node: number | null;
+  /** Where the chosen node comes from, in the pass that is shown. */
+  readonly origin: NodeDetail | null;
   readonly kernel: number | null;
   /** Lines of the cell that were chosen, and what descends from them. */
   readonly lines: readonly number[];
@@ -47,6 +57,10 @@ export class Session {
   readonly #kernels = new Map<number, KernelDetail>();
   #places = new Map<number, PassPlace>();
   #passes: readonly PassPlace[] = [];
+  /** The kernel of whose passes the marks know. */
+  #marked: number | null = null;
+  /** What `origin` was asked for. */
+  #origin = "";
 
   constructor(port: Port, overview: Overview | null, first: Step | null) {
     this.state = new Store<SessionState>({
@@ -56,6 +70,7 @@ export class Session {
       link: "ready",
       problem: null,
       node: null,
+      origin: null,
       kernel: null,
       lines: [],
       marks: null,
@@ -68,6 +83,8 @@ export class Session {
       },
     );
     this.load(overview, first);
+    this.state.watch(["node", "shown", "overview"], () => void this.#followNode(), NEVER);
+    this.state.watch(["at"], () => this.#followMarks(), NEVER);
   }
 
   /** Takes over another overview: the record is ready, or was released and came back. */
@@ -82,7 +99,7 @@ export class Session {
       overview,
       at,
       shown: at ? this.cache.get(at) : null,
-      node: null,
+      node: first?.failed?.node ?? null,
       kernel: overview?.kernels[0]?.id ?? null,
       lines: [],
       marks: null,
@@ -144,16 +161,51 @@ export class Session {
 
   /** Chooses lines of the cell and asks what descends from them. */
   async chooseLines(lines: readonly number[]): Promise<void> {
+    this.#marked = null;
     if (lines.length === 0) {
       this.state.set({ lines, marks: null });
       return;
     }
     this.state.set({ lines });
+    await this.#askMarks();
+  }
+
+  /** Marks come with the nodes of the kernel where one stands; elsewhere they are asked for anew. */
+  #followMarks(): void {
+    const { lines, marks, at } = this.state.now;
+    const kernel = this.place(at?.pass)?.stage.kernel ?? null;
+    if (lines.length === 0 || kernel === null || kernel === this.#marked) return;
+    if (marks && !marks.kernels.includes(kernel)) return;
+    void this.#askMarks();
+  }
+
+  async #askMarks(): Promise<void> {
+    const { lines, at } = this.state.now;
+    const pass = at?.pass ?? null;
+    const kernel = this.place(pass ?? undefined)?.stage.kernel ?? null;
+    this.#marked = kernel;
     try {
-      const marks = await this.client.ask("lines", { lines });
-      if (this.state.now.lines === lines) this.state.set({ marks });
+      const marks = await this.client.ask("lines", { lines, pass });
+      if (this.state.now.lines === lines && this.#marked === kernel) this.state.set({ marks });
     } catch (error) {
       this.report(error);
+    }
+  }
+
+  /** Asks where the chosen node comes from: once in a pass, since a node's id means the node. */
+  async #followNode(): Promise<void> {
+    const { node, shown } = this.state.now;
+    const here = node !== null && shown?.nodes.has(node) ? `${shown.step.pass}:${node}` : "";
+    if (here === this.#origin) return;
+    this.#origin = here;
+    this.state.set({ origin: null });
+    if (here === "" || node === null || !shown) return;
+    try {
+      const origin = await this.client.ask("node", { pass: shown.step.pass, node });
+      if (this.#origin === here) this.state.set({ origin });
+    } catch {
+      // Without an answer the rest of what is shown is still true.
+      if (this.#origin === here) this.#origin = "";
     }
   }
 
@@ -235,6 +287,9 @@ export class Session {
     this.state.set({ link });
   }
 }
+
+/** A session lives as long as its model. */
+const NEVER = new AbortController().signal;
 
 /** Whether a pass did anything that one would look at. */
 export function worthShowing(pass: PassInfo): boolean {

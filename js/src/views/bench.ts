@@ -3,7 +3,7 @@ import { digits, duration, rate } from "../base/text.ts";
 import type { HistoryRow, KernelDetail, OptEdit, Problem } from "../protocol/types.ts";
 import type { CodeView } from "./code.ts";
 import type { Context } from "./context.ts";
-import { button, h, setText } from "./dom.ts";
+import { button, focusedIn, h, setText } from "./dom.ts";
 import { optsForm } from "./opts.ts";
 
 const STATUS: Readonly<Record<string, string>> = {
@@ -60,15 +60,20 @@ export function benchView(context: Context, code: CodeView): BenchView {
   const form = optsForm(() => void check());
   let detail: KernelDetail | null = null;
   let running: number | null = null;
+  /** The run whose opts and code are shown; null for the kernel as it was compiled. */
+  let chosen: number | null = null;
 
   const runButton = button("Run", "Compile, run, compare and time (Ctrl+Enter)", () => void run(), {
     class: "tl-primary",
     name: "run",
   });
   const stopButton = button("Stop", "End the run at once", () => stop(), { name: "stop" });
-  const reset = button("Reset", "The opts that the kernel was compiled with", () =>
-    load(detail?.opts ?? []),
-  );
+  const reset = button("Reset", "The kernel as it was compiled: its opts, source, assembly", () => {
+    chosen = null;
+    load(detail?.opts ?? []);
+    drawHistory();
+    code.show(detail);
+  });
   reset.classList.add("tl-quiet");
   const clear = button("None", "No opts at all", () => load([]));
   clear.classList.add("tl-quiet");
@@ -112,17 +117,31 @@ export function benchView(context: Context, code: CodeView): BenchView {
     if (detail?.id !== kernel) return;
     const history = [...detail.history.filter((each) => each.id !== row.id), row];
     detail = { ...detail, history };
-    drawHistory(row.id);
+    chosen = row.id;
+    drawHistory();
     if (row.status === "refused") form.check(detail.axes, problemOf(row, form.opts));
-    else showCode(row);
+    else if (row.source) showCode(row);
   };
   const showCode = (row: HistoryRow): void => {
-    if (row.source && row.source.length > 0) {
-      code.show({
-        source: row.source,
-        assembly: row.assembly ?? [],
-        language: detail?.language ?? "",
-      });
+    const { source = [], assembly = [] } = row;
+    code.show(source.length > 0 ? { source, assembly, language: detail?.language ?? "" } : null);
+  };
+  /** An earlier run: its opts at once, its source and assembly when the kernel has said them. */
+  const choose = async (row: HistoryRow): Promise<void> => {
+    const kernel = detail?.id;
+    if (kernel === undefined) return;
+    chosen = row.id;
+    load(row.opts);
+    drawHistory();
+    if (row.status === "refused" || (row.source && row.source.length > 0)) {
+      showCode(row);
+      return;
+    }
+    try {
+      const { row: whole } = await session.client.ask("row", { kernel, row: row.id });
+      if (detail?.id === kernel && chosen === row.id) showCode(whole);
+    } catch (error) {
+      session.report(error);
     }
   };
   const stop = (): void => {
@@ -138,7 +157,8 @@ export function benchView(context: Context, code: CodeView): BenchView {
         : "Compile, run, compare and time (Ctrl+Enter)";
   };
 
-  const drawHistory = (latest: number | null): void => {
+  const drawHistory = (): void => {
+    const focused = focusedIn(rows)?.dataset.row;
     const all = [...(detail?.history ?? [])].reverse();
     const fastest = Math.min(
       ...all
@@ -147,12 +167,10 @@ export function benchView(context: Context, code: CodeView): BenchView {
     );
     rows.replaceChildren(
       ...all.map((row) =>
-        historyRow(row, row.id === latest, row.median_us === fastest, () => {
-          load(row.opts);
-          showCode(row);
-        }),
+        historyRow(row, row.id === chosen, row.median_us === fastest, () => void choose(row)),
       ),
     );
+    if (focused) rows.querySelector<HTMLElement>(`[data-row="${focused}"]`)?.focus();
     history.hidden = all.length === 0;
     hint.hidden = all.length > 0;
   };
@@ -176,7 +194,8 @@ export function benchView(context: Context, code: CodeView): BenchView {
       form.set(found.opts, found.allowed.ops);
       form.check(found.axes, null);
       void check();
-      drawHistory(null);
+      chosen = null;
+      drawHistory();
     } catch (error) {
       session.report(error);
     } finally {
@@ -184,7 +203,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
     }
   };
 
-  drawHistory(null);
+  drawHistory();
   session.onPush((push) => {
     if (push.event === "progress" && push.kernel === running) setText(status, String(push.message));
   }, signal);
@@ -220,7 +239,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
 
 function historyRow(
   row: HistoryRow,
-  latest: boolean,
+  chosen: boolean,
   fastest: boolean,
   choose: () => void,
 ): HTMLElement {
@@ -238,11 +257,12 @@ function historyRow(
   return h(
     "tr",
     {
-      class: `tl-run${latest ? " tl-latest" : ""}${ok ? "" : " tl-run-bad"}`,
+      class: `tl-run${chosen ? " tl-here" : ""}${ok ? "" : " tl-run-bad"}`,
       tabindex: "0",
       "data-row": row.id,
       "data-status": row.status,
-      title: `${facts.join(", ")}\nClick to edit from here`,
+      "aria-selected": String(chosen),
+      title: `${facts.join(", ")}\nClick for its opts, source and assembly`,
       on: {
         click: choose,
         keydown: (event: KeyboardEvent) => event.key === "Enter" && choose(),

@@ -60,9 +60,10 @@ export function cellPanel({ session, signal }: Context): HTMLElement {
   };
 
   const mark = (): void => {
-    const { lines, overview, kernel, node, shown } = session.state.now;
+    const { lines, overview, kernel, node, origin, shown } = session.state.now;
     const chosen = new Set(lines);
-    const source = node === null ? undefined : shown?.nodes.get(node)?.lines;
+    // The same node may descend from other lines in another pass: the origin knows.
+    const source = node === null ? undefined : (origin ?? shown?.nodes.get(node))?.lines;
     const related = new Set(source ?? overview?.kernels.find((each) => each.id === kernel)?.lines);
     rows.forEach((row, i) => {
       row.classList.toggle("tl-chosen", chosen.has(i + 1));
@@ -76,7 +77,7 @@ export function cellPanel({ session, signal }: Context): HTMLElement {
 
   list.addEventListener("keydown", (event) => walk(list, event), { signal });
   session.state.watch(["overview"], build, signal);
-  session.state.watch(["lines", "kernel", "node", "shown"], mark, signal);
+  session.state.watch(["lines", "kernel", "node", "origin", "shown"], mark, signal);
   return h(
     "section",
     { class: "tl-panel tl-cell-panel" },

@@ -5,22 +5,22 @@ import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
 import { scrollWithin, walk } from "./tree.ts";
 
-/** Heading, what it means, and how wide it is. */
+/** Heading, what it means, and its look. Numbers are as wide as they are; the name has the rest. */
 const COLUMNS: readonly (readonly [string, string, string])[] = [
-  ["#", "Position in the schedule", "tl-num tl-col-number"],
-  ["Kernel", "Its name, and why it is a kernel of its own", ""],
-  ["Opts", "The optimisations it was compiled with", "tl-col-opts"],
-  ["Time", "Median of its runs in the cell, and how many there were", "tl-num tl-col-time"],
-  ["GFLOP/s", "Estimated operations by measured time", "tl-num tl-col-rate"],
-  ["GB/s", "Estimated bytes by measured time", "tl-num tl-col-few"],
-  ["Lines", "Lines of the cell that it computes", "tl-col-lines"],
+  ["#", "Position in the schedule", "tl-num"],
+  ["Kernel", "Its name; under it its opts, and why it is a kernel of its own", "tl-col-name"],
+  ["Time", "Median of its runs in the cell", "tl-num"],
+  ["Runs", "How often it ran in the cell", "tl-num"],
+  ["GFLOP/s", "Estimated operations by measured time", "tl-num"],
+  ["GB/s", "Estimated bytes by measured time", "tl-num"],
+  ["Lines", "Lines of the cell that it computes", ""],
 ];
 
 /** Each kernel is a body of two rows: its figures, and why it exists. */
 export function kernelTable({ session, signal }: Context): HTMLElement {
   const heads = COLUMNS.map(([name, title, look]) => h("th", { class: look, title }, name));
   const head = h("thead", {}, h("tr", {}, ...heads));
-  const table = h("table", { class: "tl-table", "aria-label": "kernels" }, head);
+  const table = h("table", { class: "tl-table tl-kernel-table", "aria-label": "kernels" }, head);
   const scroller = h("div", { class: "tl-table-scroll" }, table);
   let rows = new Map<number, HTMLElement>();
 
@@ -58,8 +58,10 @@ export function kernelTable({ session, signal }: Context): HTMLElement {
 
 function kernelRows(kernel: KernelInfo, i: number, choose: (id: number) => void): HTMLElement {
   const go = (): void => choose(kernel.id);
-  const runs = kernel.runs > 1 ? h("span", { class: "tl-runs" }, ` ×${count(kernel.runs)}`) : null;
   const reason = kernel.error ?? kernel.reason;
+  const why = [kernel.method.join(", "), reason].filter(Boolean).join(" · ");
+  const lines = kernel.lines.join(", ");
+  const opts = kernel.opts.join(" ") || "no opts";
   return h(
     "tbody",
     { class: "tl-kernel", tabindex: "-1", "data-kernel": kernel.id, on: { click: go, focus: go } },
@@ -68,16 +70,11 @@ function kernelRows(kernel: KernelInfo, i: number, choose: (id: number) => void)
       {},
       h("td", { class: "tl-num tl-faint" }, String(i)),
       h("td", { class: "tl-kernel-name", title: kernel.display }, kernel.display),
-      h("td", { class: "tl-opts", title: kernel.opts.join(" ") }, kernel.opts.join(" ") || "none"),
-      h(
-        "td",
-        { class: "tl-num", title: `${count(kernel.runs)} runs` },
-        duration(kernel.elapsed_us),
-        runs,
-      ),
+      h("td", { class: "tl-num" }, duration(kernel.elapsed_us)),
+      h("td", { class: "tl-num tl-faint" }, count(kernel.runs)),
       h("td", { class: "tl-num" }, rate(kernel.gflops)),
       h("td", { class: "tl-num" }, rate(kernel.gbs)),
-      h("td", {}, kernel.lines.join(", ") || "–"),
+      h("td", { class: "tl-lines-of", title: lines }, lines || "–"),
     ),
     h(
       "tr",
@@ -85,8 +82,9 @@ function kernelRows(kernel: KernelInfo, i: number, choose: (id: number) => void)
       h("td"),
       h(
         "td",
-        { colspan: String(COLUMNS.length - 1), class: "tl-reason", title: reason },
-        kernel.method.length > 0 ? `${kernel.method.join(", ")} · ${reason}` : reason,
+        { colspan: String(COLUMNS.length - 1), class: "tl-reason", title: `${opts}\n${why}` },
+        h("span", { class: "tl-opts" }, opts),
+        ` · ${why}`,
       ),
     ),
   );

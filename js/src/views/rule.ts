@@ -1,7 +1,7 @@
 /** What the step did: the rule that fired, and the node that is chosen. */
 import { duration, plural, tail } from "../base/text.ts";
 import type { Shown } from "../protocol/cache.ts";
-import type { Node, RuleInfo } from "../protocol/types.ts";
+import type { Node, RuleInfo, Step } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
 
@@ -18,12 +18,10 @@ export function rulePanel(context: Context): HTMLElement {
   const origin = h("div", { class: "tl-origin" });
   session.state.watch(
     ["node", "shown"],
-    () => {
-      node.replaceChildren(...nodeRows(context), origin);
-      void showOrigin(context, origin);
-    },
+    () => node.replaceChildren(...nodeRows(context), origin),
     signal,
   );
+  session.state.watch(["origin"], () => origin.replaceChildren(...originRows(context)), signal);
   return h(
     "div",
     { class: "tl-side" },
@@ -43,17 +41,16 @@ export function rulePanel(context: Context): HTMLElement {
 }
 
 function ruleRows(context: Context): HTMLElement[] {
-  const { shown, overview } = context.session.state.now;
+  const { shown } = context.session.state.now;
   const place = context.session.place(shown?.step.pass);
   if (!shown || !place) return [h("p", { class: "tl-hint" }, "No rewrite was recorded.")];
   const { step } = shown;
-  const error = overview?.error;
-  const failedHere = error?.pass_id === step.pass && (error.match ?? step.k) === step.k;
-  const failure = failedHere
-    ? [h("p", { class: "tl-error" }, `After this the pass failed: ${error.type}: ${error.message}`)]
-    : [];
-  if (step.rule) return [...failure, ...ruleText(step.rule), changeRow(context, shown)];
   const { pass } = place;
+  const failure = step.failed ? failureRows(context, shown, step.failed) : [];
+  if (step.rule) {
+    const head = step.failed ? [subhead(`match ${step.k}, the last before it`)] : [];
+    return [...failure, ...head, ...ruleText(step.rule), changeRow(context, shown)];
+  }
   const what =
     pass.matches > 0
       ? `The graph as ${pass.name} got it, before ${plural(pass.matches, "match")}.`
@@ -64,6 +61,25 @@ function ruleRows(context: Context): HTMLElement[] {
     ...failure,
     h("p", { class: "tl-hint" }, what),
     pass.place ? placeRow(pass.place.file, pass.place.line) : h("span"),
+  ];
+}
+
+/** What ended the pass: the error, the node that a rule was tried on, and that rule. */
+function failureRows(
+  context: Context,
+  shown: Shown,
+  failed: NonNullable<Step["failed"]>,
+): HTMLElement[] {
+  const { rule, node, message } = failed;
+  const where = node === null ? undefined : shown.nodes.get(node);
+  return [
+    h(
+      "div",
+      { class: "tl-failure", role: "alert" },
+      h("p", { class: "tl-error" }, rule ? `${rule.name} raised ${message}` : message),
+      where ? nodeLink(context, "tried on", node, where, "tl-is-gone") : null,
+      ...(rule ? ruleText(rule) : []),
+    ),
   ];
 }
 
@@ -81,22 +97,30 @@ function placeRow(file: string, line: number, elapsed?: number): HTMLElement {
   return h("div", { class: "tl-place", title: `${file}:${line}` }, `${tail(file)}:${line}${time}`);
 }
 
-function changeRow({ session }: Context, shown: Shown): HTMLElement {
-  const link = (label: string, id: number | null, look: string): HTMLElement => {
-    const node = id === null ? undefined : shown.nodes.get(id);
-    return h(
-      "button",
-      {
-        type: "button",
-        class: `tl-change ${look}`,
-        disabled: !node,
-        title: "Choose this node",
-        on: { click: () => session.choose(id) },
-      },
-      h("b", {}, label),
-      ` ${node ? nodeTitle(node) : "–"}`,
-    );
-  };
+function nodeLink(
+  { session }: Context,
+  label: string,
+  id: number | null,
+  node: Node | undefined,
+  look: string,
+): HTMLElement {
+  return h(
+    "button",
+    {
+      type: "button",
+      class: `tl-change ${look}`,
+      disabled: !node,
+      title: "Choose this node",
+      on: { click: () => session.choose(id) },
+    },
+    h("b", {}, label),
+    ` ${node ? nodeTitle(node) : "–"}`,
+  );
+}
+
+function changeRow(context: Context, shown: Shown): HTMLElement {
+  const link = (label: string, id: number | null, look: string): HTMLElement =>
+    nodeLink(context, label, id, id === null ? undefined : shown.nodes.get(id), look);
   const added = shown.added.size;
   const gone = shown.gone.length;
   return h(
@@ -129,7 +153,6 @@ function nodeRows({ session }: Context): HTMLElement[] {
     ...row("dtype", node.dtype),
     ...row("shape", node.shape && node.shape.length > 0 ? `(${node.shape.join(", ")})` : "()"),
     ...row("tag", node.tag ?? ""),
-    ...row("cell", node.lines.length > 0 ? `line ${node.lines.join(", ")}` : ""),
   );
   const sources = node.src.map((src) => {
     const source = shown.nodes.get(src);
@@ -162,30 +185,28 @@ export function nodeTitle(node: Node): string {
 }
 
 /** Where the chosen node comes from: the methods that made it, and the kernels that compute it. */
-async function showOrigin({ session, view }: Context, origin: HTMLElement): Promise<void> {
-  const { node, shown } = session.state.now;
-  origin.replaceChildren();
-  if (node === null || !shown?.nodes.has(node)) return;
-  try {
-    const { kernels, methods } = await session.client.ask("node", { pass: shown.step.pass, node });
-    if (session.state.now.node !== node) return;
-    const links = kernels.map((id) => {
-      const kernel = session.state.now.overview?.kernels.find((each) => each.id === id);
-      const click = (): void => {
-        session.chooseKernel(id);
-        view.set({ tab: "kernels" });
-      };
-      const look = { type: "button", class: "tl-link tl-src", title: "Show this kernel" };
-      return h("button", { ...look, on: { click } }, kernel?.display ?? `kernel ${id}`);
-    });
-    const names = methods && methods.length > 0 ? [methods.join(", ")] : [];
-    origin.replaceChildren(
-      ...names.flatMap((text) => [subhead("made by"), h("div", { class: "tl-methods" }, text)]),
-      ...(links.length > 0 ? [subhead("computed in"), ...links] : []),
-    );
-  } catch {
-    // Without an answer the rest of the panel is still true.
-  }
+function originRows({ session, view }: Context): HTMLElement[] {
+  const { origin, overview } = session.state.now;
+  if (!origin) return [];
+  const links = origin.kernels.map((id) => {
+    const kernel = overview?.kernels.find((each) => each.id === id);
+    const click = (): void => {
+      session.chooseKernel(id);
+      view.set({ tab: "kernels" });
+    };
+    const look = { type: "button", class: "tl-link tl-src", title: "Show this kernel" };
+    return h("button", { ...look, on: { click } }, kernel?.display ?? `kernel ${id}`);
+  });
+  const methods = origin.methods ?? [];
+  return [
+    ...(origin.lines.length > 0
+      ? [subhead(`from line ${origin.lines.join(", ")} of the cell`)]
+      : []),
+    ...(methods.length > 0
+      ? [subhead("made by"), h("div", { class: "tl-methods" }, methods.join(", "))]
+      : []),
+    ...(links.length > 0 ? [subhead("computed in"), ...links] : []),
+  ];
 }
 
 const subhead = (text: string): HTMLElement => h("div", { class: "tl-subhead" }, text);

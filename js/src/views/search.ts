@@ -1,5 +1,7 @@
 /** Searching for ops, rules and labels, in this pass or in all. */
 import { Superseded } from "../base/lanes.ts";
+import { count, plural } from "../base/text.ts";
+import type { PassPlace } from "../protocol/session.ts";
 import type { SearchHit } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { h, highlighted, setText } from "./dom.ts";
@@ -30,7 +32,6 @@ export function searchPanel({ session, view, signal }: Context): HTMLElement {
     el.closest<HTMLElement>(".tinylab")?.focus();
   };
   const hitRow = (hit: SearchHit, query: string, i: number): HTMLElement => {
-    const place = session.place(hit.pass);
     return h(
       "div",
       {
@@ -43,13 +44,7 @@ export function searchPanel({ session, view, signal }: Context): HTMLElement {
         },
       },
       h("span", { class: "tl-hit-label" }, ...highlighted(hit.label, query)),
-      h(
-        "span",
-        { class: "tl-faint" },
-        place
-          ? `${place.stage.name} › ${place.pass.name} · ${hit.k === 0 ? "start" : `match ${hit.k}`}`
-          : "",
-      ),
+      h("span", { class: "tl-faint" }, placeText(hit, session.place(hit.pass))),
     );
   };
   const show = (hits: readonly SearchHit[], text: string, query: string): void => {
@@ -100,4 +95,18 @@ export function searchPanel({ session, view, signal }: Context): HTMLElement {
 function countText(found: number, more: boolean): string {
   if (found === 0) return "nothing found";
   return more ? `the first ${found}` : String(found);
+}
+
+/** "schedule › assign_ranges · match 7 · in 3 passes" */
+function placeText(hit: SearchHit, place: PassPlace | undefined): string {
+  if (!place) return "";
+  const { passes = 1, matches = 1 } = hit;
+  return [
+    `${place.stage.name} › ${place.pass.name}`,
+    hit.k === 0 ? "start" : `match ${count(hit.k)}`,
+    passes > 1 ? `in ${count(passes)} passes` : "",
+    matches > 1 ? plural(matches, "match") : "",
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }

@@ -42,7 +42,8 @@ export function statusOf(state: SessionState): readonly [Look, string] {
   const failed = overview?.error;
   if (failed) {
     const message = failed.message.trim().replace(/\s*\n\s*/g, " · ");
-    return ["problem", `The cell ended with ${failed.type}: ${message}`];
+    const by = failed.rule ? `, raised by the rule ${failed.rule}` : "";
+    return ["problem", `The cell ended with ${failed.type}${by}: ${message}`];
   }
   return ["ready", stepText(state)];
 }

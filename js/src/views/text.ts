@@ -16,7 +16,9 @@ export function textView({ session, view, signal }: Context): HTMLElement {
   const lineRow = (line: TextLine, i: number): HTMLElement => {
     const node = line.node ?? null;
     const mark = line.mark === "+" ? " tl-plus" : line.mark === "-" ? " tl-minus" : "";
-    const chosen = node !== null && node === session.state.now.node ? " tl-chosen" : "";
+    const { node: picked, shown } = session.state.now;
+    const raised = node !== null && node === shown?.step.failed?.node ? " tl-raised" : "";
+    const chosen = node !== null && node === picked ? ` tl-chosen${raised}` : raised;
     return h(
       "div",
       {

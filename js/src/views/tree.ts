@@ -19,6 +19,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
   const chosen = new Map<number, boolean>();
   let drawnStage: number | undefined;
   let rows = new Map<number, HTMLElement>();
+  let stages = new Map<number, HTMLElement>();
 
   const isOpen = (stage: StageInfo): boolean =>
     chosen.get(stage.id) ?? (session.passes.length <= MANY_PASSES || stage.id === drawnStage);
@@ -32,7 +33,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
       build();
       list.querySelector<HTMLElement>(`[data-stage="${stage.id}"]`)?.focus({ preventScroll: true });
     };
-    return h(
+    const row = h(
       "div",
       {
         class: "tl-stage",
@@ -56,6 +57,8 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
       h("span", { class: "tl-number" }, count(matches)),
       h("span", { class: "tl-time" }, duration(stage.elapsed_us)),
     );
+    if (stage.kernel !== null) stages.set(stage.kernel, row);
+    return row;
   };
 
   const passRow = (pass: PassInfo): HTMLElement => {
@@ -100,6 +103,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
     const overview = session.state.now.overview;
     const all = view.now.allPasses;
     rows = new Map();
+    stages = new Map();
     drawnStage = here();
     const items: HTMLElement[] = [];
     let folded = 0;
@@ -124,6 +128,8 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
   const mark = (): void => {
     const at = session.state.now.at;
     const marks = session.state.now.marks;
+    const lined = new Set(marks?.kernels);
+    for (const [kernel, row] of stages) row.classList.toggle("tl-lined", lined.has(kernel));
     for (const [pass, row] of rows) {
       const isHere = pass === at?.pass;
       row.classList.toggle("tl-here", isHere);

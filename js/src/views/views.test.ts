@@ -170,15 +170,17 @@ describe("several views", () => {
   });
 
   it("leave nothing behind", async () => {
+    const record = matmulRecord();
+    const own = new Session(new FakeHost(record), record.overview, null).state.readers;
     const { root, session, stop } = mount();
     const el = root.parentElement!;
-    const before = session.state.readers;
+    const before = session.state.readers - own;
     const more = show(session);
-    expect(session.state.readers).toBe(2 * before);
+    expect(session.state.readers).toBe(2 * before + own);
     more.stop.abort();
     stop.abort();
     await settle();
-    expect(session.state.readers).toBe(0);
+    expect(session.state.readers).toBe(own);
     expect(session.views.size).toBe(0);
     expect(el.childNodes).toHaveLength(0);
   });
@@ -265,6 +267,23 @@ describe("bench", () => {
     expect(host.count("run")).toBe(2);
   });
 
+  it("shows an earlier run's opts, and asks for its source", async () => {
+    const { root, host } = await bench();
+    press(root, "Enter", { ctrlKey: true });
+    await settle();
+    named(root.querySelector('[data-opt="1"]')!, "remove").click();
+    press(root, "Enter", { ctrlKey: true });
+    await settle();
+    const older = root.querySelectorAll<HTMLElement>(".tl-run")[1]!;
+    expect(older.dataset.row).toBe("1");
+    older.click();
+    await settle();
+    expect(opts(root)).toHaveLength(2);
+    expect(host.heard.filter(({ ask }) => ask === "row").map(({ args }) => args.row)).toEqual([1]);
+    expect(root.querySelectorAll(".tl-code")[0]?.textContent).toContain("run 1");
+    expect(root.querySelector(".tl-run.tl-here")?.getAttribute("data-row")).toBe("1");
+  });
+
   it("offers Stop while a kernel runs, and one run at a time", async () => {
     const { root, host } = await bench();
     host.busy = true;
@@ -284,6 +303,36 @@ describe("bench", () => {
     host.go();
     expect((named(root, "run") as HTMLButtonElement).disabled).toBe(true);
     expect(root.querySelector(".tl-status")?.textContent).toContain("has gone");
+  });
+});
+
+describe("a pass that failed", () => {
+  const failing = (): { host: FakeHost; session: Session; root: HTMLElement; node: number } => {
+    const record = matmulRecord();
+    const step = stepOf(record, 3, 0, null);
+    const node = step.nodes.find((each) => each.op === "REDUCE")!.id;
+    const rule = { name: "split", law: "a -> b", source: "lambda", file: "f.py", line: 3 };
+    const error = { type: "ValueError", message: "no luck", pass_id: 3, match: 0 };
+    const host = new FakeHost(record);
+    const session = new Session(
+      host,
+      { ...record.overview, error: { ...error, rule: "split", node } },
+      { ...step, failed: { message: "ValueError: no luck", rule, node } },
+    );
+    return { host, session, root: show(session).root, node };
+  };
+
+  it("shows the rule that raised, its source, the error, and chooses the node", async () => {
+    const { root, session, node } = failing();
+    const panel = root.querySelector<HTMLElement>(".tl-failure")!;
+    expect(panel.textContent).toContain("split raised ValueError: no luck");
+    expect(panel.querySelector(".tl-source")?.textContent).toBe("lambda");
+    expect(panel.querySelector(".tl-change")?.textContent).toContain("REDUCE");
+    expect(session.state.now.node).toBe(node);
+    expect(root.querySelector(".tl-status")?.textContent).toContain("raised by the rule split");
+    press(root, "ArrowRight");
+    await settle();
+    expect(root.querySelector(".tl-failure")).toBeNull();
   });
 });
 

@@ -148,7 +148,9 @@ export class GraphView {
     if (!picture || !shown) return;
     const here = node !== null && picture.scene.index.has(node) ? node : null;
     const next =
-      here === null ? (shown.step.after ?? shown.step.root) : neighbour(picture, here, direction);
+      here === null
+        ? (shown.step.failed?.node ?? shown.step.after ?? shown.step.root)
+        : neighbour(picture, here, direction);
     if (next === null) return;
     this.session.choose(next);
     const box = picture.boxOf(next);
@@ -220,6 +222,7 @@ export class GraphView {
     const { nodes } = picture.scene;
     this.#canvas.setAttribute("aria-label", `graph of ${plural(nodes.length, "node")}`);
     this.#canvas.dataset.nodes = String(nodes.length);
+    this.#canvas.dataset.failed = String(picture.node(picture.scene.failed)?.title ?? "");
     this.#redraw();
   }
 

@@ -220,6 +220,7 @@ class Painter {
     context.stroke();
     context.setLineDash([]);
     if (marked.has(node.id)) this.outline(node, left, top, palette.line, 3);
+    if (node.role === "failed") this.outline(node, left, top, palette.gone, 7);
     if (node.id === selected) this.outline(node, left, top, palette.accent, 4);
     else if (node.id === hovered) this.outline(node, left, top, palette.edgeStrong, 2);
     if (camera.scale < TEXT_SCALE) return;
@@ -300,6 +301,7 @@ function lookOf(
   node: SceneNode,
   palette: Palette,
 ): { fill: string; line: string; strong: boolean } {
+  if (node.role === "failed") return { fill: palette.goneFill, line: palette.gone, strong: true };
   if (node.mark === "gone") return { fill: palette.goneFill, line: palette.gone, strong: true };
   if (node.mark === "added" || node.role === "after") {
     return { fill: palette.addedFill, line: palette.added, strong: true };

@@ -86,12 +86,15 @@ export class Picture {
 
   /**
    * The box around what a step changed: all of it if that is no larger than the room, else the
-   * node before and the node after. Null if none of them is drawn.
+   * node before and the node after. Where a rule raised, the node that it was tried on. Null if
+   * none of them is drawn.
    */
   changeBox(room: Size): Box | null {
     const changed = this.scene.nodes.filter(
       (node) => node.mark === "added" || node.mark === "gone",
     );
+    const failed = this.boxOf(this.scene.failed ?? -1);
+    if (failed) return failed;
     const ends = [this.scene.before, this.scene.after].map((id) => this.boxOf(id ?? -1));
     const core = ends.filter((box): box is Box => box !== null);
     const all = [...core, ...changed.slice(0, MOST_CHANGED).map((node) => this.boxOf(node.id)!)];
