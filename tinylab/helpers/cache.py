@@ -127,8 +127,13 @@ def diskcache_get(table: str, key: dict[str, Any] | str | int) -> Any:
     return _decode(value)
 
 
-def diskcache_put(table: str, key: dict[str, Any] | str | int, val: T) -> T:
-    """Keeps plain data (numbers, text, bytes, lists, tuples, dicts) or bytes; returns it."""
+def diskcache_put(
+    table: str, key: dict[str, Any] | str | int, val: T, prepickled: bool = False
+) -> T:
+    """Keeps plain data (numbers, text, bytes, lists, tuples, dicts); returns it.
+
+    prepickled: the bytes are a pickle, which is kept as it is and never loaded here.
+    """
     if CACHELEVEL < 1:
         return val
     name, value = _key_text(key), _encode(val)

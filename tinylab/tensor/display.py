@@ -174,7 +174,7 @@ def _color(value: float, facts: Facts) -> tuple[int, int, int, float]:
     beyond, scale = abs(value) > facts.limit, facts.scale
     color = (_HIGH if beyond else _POSITIVE) if value > 0 else _LOW if beyond else _NEGATIVE
     strength = min(abs(value) / scale, 1.0) if scale else float(beyond)
-    return (*color, 0.5 * math.sqrt(strength))
+    return (*color, 0.45 * math.sqrt(strength))
 
 
 # *** many values
@@ -266,10 +266,20 @@ def shade(folded: tuple[Array, Array], facts: Facts) -> Array:
     pixels = np.zeros((*values.shape, 4), dtype=np.uint8)
     pixels[..., :3] = np.where(values[..., None] >= 0, _POSITIVE, _NEGATIVE)
     pixels[..., 3] = 255 * np.sqrt(np.minimum(strength, 1.0))
-    pixels[values > facts.limit] = (*_HIGH, 255)
-    pixels[values < -facts.limit] = (*_LOW, 255)
-    pixels[nans] = (*_NAN, 255)
+    for mask, color in ((nans, _NAN), (values > facts.limit, _HIGH), (values < -facts.limit, _LOW)):
+        pixels[_seen(mask)] = (*color, 255)
     return pixels
+
+
+def _seen(mask: Array) -> Array:
+    """A few pixels of a large picture, made large enough to be found."""
+    few = mask.size > 10_000 and 0 < mask.sum() <= mask.size // 2000
+    if not few:
+        return mask
+    spread = mask.copy()
+    for row, column in zip(*mask.nonzero(), strict=True):
+        spread[max(row - 2, 0) : row + 3, max(column - 2, 0) : column + 3] = True
+    return spread
 
 
 def _curve(values: Array, facts: Facts) -> Array:
