@@ -177,3 +177,22 @@ def test_errors() -> None:
         optim.SGD([Tensor([1.0])]).step()
     with pytest.raises(OptimizerError, match="FUSE_OPTIM is not allowed for Muon"):
         optim.Muon([p], fused=True)
+
+
+def test_gradients_are_clipped_as_in_pytorch() -> None:
+    torch = pytest.importorskip("torch")
+    values = [np.array([[3.0, -4.0], [0.5, 12.0]], np.float32), np.array([-2.0, 7.0], np.float32)]
+    for limit in (1.0, 5.0, 100.0):
+        ours = [Tensor(np.ones_like(v)) for v in values]
+        theirs = [torch.ones(v.shape, requires_grad=True) for v in values]
+        for p, q, v in zip(ours, theirs, values, strict=True):
+            p.grad, q.grad = Tensor(v), torch.tensor(v)
+        total = optim.clip_grad_norm_(ours, limit)
+        right = torch.nn.utils.clip_grad_norm_(theirs, limit)
+        np.testing.assert_allclose(total.item(), right.item(), rtol=1e-6)
+        optim.clip_grad_value_(ours, limit / 4)
+        torch.nn.utils.clip_grad_value_(theirs, limit / 4)
+        for p, q in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-6)
+    with pytest.raises(OptimizerError, match="no parameter has a gradient"):
+        optim.clip_grad_norm_([Tensor([1.0])], 1.0)

@@ -111,6 +111,26 @@ def test_a_file_is_read_when_its_tensors_are(tmp_path):
     assert (found + 1).tolist() == [2.0, 3.0]
 
 
+def test_tensors_may_begin_at_any_byte(tmp_path):
+    parts = {"odd": ("U8", [3], bytes([1, 2, 255])), "f": ("F32", [2], struct.pack("<2f", 1.5, -2)),
+             "one": ("I64", [], struct.pack("<q", -5)), "h": ("F16", [1], struct.pack("<e", 0.5)),
+             "none": ("F32", [0, 4], b"")}  # fmt: skip
+    entries, body = {}, b""
+    for name, (kind, shape, data) in parts.items():
+        entries[name] = {"dtype": kind, "shape": shape,
+                         "data_offsets": [len(body), len(body) + len(data)]}  # fmt: skip
+        body += data
+    for spaces in range(8):
+        raw = header(json.dumps(entries).encode() + b" " * spaces, body)
+        (tmp_path / "x").write_bytes(raw)
+        for found in (safe_load(tmp_path / "x"), safe_load(Tensor(raw))):
+            assert found["odd"].tolist() == [1, 2, 255]
+            assert (found["f"] * 2).tolist() == [3.0, -4.0]
+            assert found["one"].item() == -5
+            assert found["h"].item() == 0.5
+            assert found["none"].shape == (0, 4)
+
+
 def header(entries, body=b""):
     text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
     return struct.pack("<Q", len(text)) + text + body

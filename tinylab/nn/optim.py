@@ -96,6 +96,37 @@ def _state_dtype(p: Tensor) -> Any:
     return p.dtype if p.dtype.itemsize >= 4 else dtypes.float32
 
 
+def clip_grad_norm_(params: Sequence[Tensor], max_norm: float) -> Tensor:
+    """Shorten all gradients together, so that their length is at most max_norm; returns it.
+
+    Raises: OptimizerError where no parameter has a gradient.
+    """
+    grads = _gradients(params)
+    place = grads[0].device
+    total = sum((g.float().square().sum().to(place) for g in grads), Tensor(0.0)).sqrt()
+    factor = (max_norm / (total + 1e-6)).minimum(1.0)
+    for p, g in zip((p for p in params if p.grad is not None), grads, strict=True):
+        p.grad = (g * factor.to(g.device)).cast(g.dtype)
+    return total
+
+
+def clip_grad_value_(params: Sequence[Tensor], clip_value: float) -> None:
+    """Move each element of the gradients into [-clip_value, clip_value].
+
+    Raises: OptimizerError where no parameter has a gradient.
+    """
+    grads = _gradients(params)
+    for p, g in zip((p for p in params if p.grad is not None), grads, strict=True):
+        p.grad = g.clip(-clip_value, clip_value)
+
+
+def _gradients(params: Sequence[Tensor]) -> list[Tensor]:
+    found = [p.grad for p in params if p.grad is not None]
+    if not found:
+        raise OptimizerError("no parameter has a gradient to clip", help="call .backward() first")
+    return found
+
+
 class OptimizerGroup(Optimizer):
     """Several optimizers that step together."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tinylab.dtype import dtypes
+from tinylab.nn.grids import IQ2_S, IQ3_S, IQ3_XXS, Grid, rows_of
 from tinylab.tensor import Tensor
 
 
@@ -47,10 +48,15 @@ def _nibbles(b: Tensor) -> Tensor:
     return _fields(b, 4).float()
 
 
+def _in_order(b: Tensor, bits: int) -> Tensor:
+    """(n, m) bytes as fields of so many bits, byte by byte, the low ones first."""
+    each = Tensor(list(range(0, 8, bits)), dtype=dtypes.uint8, device=b.device)
+    return ((b.unsqueeze(-1) >> each) & ((1 << bits) - 1)).flatten(1)
+
+
 def _bits(b: Tensor) -> Tensor:
     """(n, m) bytes as 8 * m bits, byte by byte."""
-    shifts = Tensor(list(range(8)), dtype=dtypes.uint8, device=b.device)
-    return ((b.unsqueeze(-1) >> shifts) & 1).flatten(1)
+    return _in_order(b, 1)
 
 
 def _looked_up(b: Tensor, values: Sequence[int]) -> Tensor:
@@ -186,6 +192,56 @@ def _iq4_xs(b: Tensor) -> Tensor:
     return _parts(q, scales * _half(b, 0))
 
 
+def _points(codes: Tensor, grid: Grid) -> Tensor:
+    """(n, m) codes as the points that they stand for, one after another."""
+    table = Tensor(rows_of(grid), dtype=dtypes.float32, device=codes.device)
+    found: Tensor = table[codes.cast(dtypes.int32)]
+    return found.flatten(1)
+
+
+def _signs(bits: Tensor) -> Tensor:
+    """(n, m) bytes as 8 * m factors of 1 or -1."""
+    return 1 - _bits(bits).float() * 2
+
+
+def _high_bits(low: Tensor, high: Tensor, bits: int) -> Tensor:
+    """Codes of more than eight bits: their high ones lie together."""
+    return low.cast(dtypes.int32) | (_in_order(high, bits).cast(dtypes.int32) << 8)
+
+
+def _pairs(b: Tensor) -> Tensor:
+    """The halves of each byte, the low one first."""
+    return _in_order(b, 4).float()
+
+
+def _iq2_s(b: Tensor) -> Tensor:
+    codes = _high_bits(b[:, 2:34], b[:, 66:74], 2)
+    scales = (_pairs(b[:, 74:82]) + 0.5) * _half(b, 0) * 0.25
+    return _parts(_points(codes, IQ2_S) * _signs(b[:, 34:66]), scales)
+
+
+def _iq3_s(b: Tensor) -> Tensor:
+    codes = _high_bits(b[:, 2:66], b[:, 66:74], 1)
+    scales = (_pairs(b[:, 106:110]) * 2 + 1) * _half(b, 0)
+    return _parts(_points(codes, IQ3_S) * _signs(b[:, 74:106]), scales)
+
+
+def _iq3_xxs(b: Tensor) -> Tensor:
+    """A word for each 32 numbers: four bits of scale, and four times seven signs.
+
+    The eighth sign makes the number of minus signs even.
+    """
+    words = b[:, 66:98].bitcast(dtypes.uint32)
+    scales = ((words >> 28).float() + 0.5) * _half(b, 0) * 0.5
+    each = Tensor([0, 7, 14, 21], dtype=dtypes.uint32, device=b.device)
+    seven = ((words.unsqueeze(-1) >> each) & 127).flatten(1)
+    odd = seven ^ (seven >> 4)
+    odd = odd ^ (odd >> 2)
+    odd = (odd ^ (odd >> 1)) & 1
+    signs = _signs((seven | (odd << 7)).cast(dtypes.uint8))
+    return _parts(_points(b[:, 2:66], IQ3_XXS) * signs, scales)
+
+
 def _tq1_0(b: Tensor) -> Tensor:
     """Digits to base three, five in a byte: the leading digit of byte * 3**n / 256."""
 
@@ -215,7 +271,10 @@ BLOCKS: dict[int, Block] = {
     13: Block("Q5_K", 256, 176, _q5_k),
     14: Block("Q6_K", 256, 210, _q6_k),
     15: Block("Q8_K", 256, 292, _q8_k),
+    18: Block("IQ3_XXS", 256, 98, _iq3_xxs),
     20: Block("IQ4_NL", 32, 18, _iq4_nl),
+    21: Block("IQ3_S", 256, 110, _iq3_s),
+    22: Block("IQ2_S", 256, 82, _iq2_s),
     23: Block("IQ4_XS", 256, 136, _iq4_xs),
     34: Block("TQ1_0", 256, 54, _tq1_0),
     35: Block("TQ2_0", 256, 66, _tq2_0),
