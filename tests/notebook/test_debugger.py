@@ -109,7 +109,21 @@ def test_lines_and_kernels_mark_each_other(notebook: Opener, shots: Path) -> Non
     nb.keys("k")
     view.locator(".tl-kernel.tl-lined").first.wait_for()
     view.screenshot(path=str(shots / "lines.png"))
-    nb.keys("Escape")
+    # In a pass of that kernel its nodes are marked; a node marks its lines and its kernel.
+    view.locator(".tl-stage.tl-lined").last.click()
+    if view.locator(".tl-stage.tl-lined").last.get_attribute("aria-expanded") == "false":
+        view.locator(".tl-stage.tl-lined").last.click()
+    view.locator(".tl-stage.tl-lined ~ .tl-pass").last.click()
+    nb.ready()
+    view.locator(".tl-pass.tl-here.tl-lined").wait_for()
+    nb.page.wait_for_function(
+        "() => Number(document.querySelector('canvas.tl-canvas').dataset.marked) > 0"
+    )
+    view.screenshot(path=str(shots / "lines-kernel.png"))
+    nb.keys("Escape", "Alt+ArrowUp", "Alt+ArrowUp")
+    view.locator(".tl-origin .tl-subhead", has_text="of the cell").wait_for()
+    assert view.locator(".tl-cell-line.tl-related").count() > 0
+    nb.keys("k")
     assert view.locator(".tl-cell-line.tl-chosen").count() == 0
     for kernel in range(view.locator(".tl-kernel").count()):
         view.locator(".tl-kernel").nth(kernel).click()
@@ -151,6 +165,125 @@ def test_a_failing_cell_shows_its_traceback_and_what_was_recorded(
     assert "run_cell_magic" not in trace
     assert "The cell ended with" in nb.status()
     nb.page.screenshot(path=str(shots / "error.png"))
+
+
+RAISING = """%%tinygrad
+from tinylab.uop.ops import UOp, UPat, Ops, PatternMatcher, Rule, graph_rewrite
+def refuse(x):
+    raise ValueError("no such luck")
+pm = PatternMatcher([
+    Rule("mul_one", "x * 1 -> x", UPat.var("x") * 1, lambda x: x),
+    Rule("refuse", "sqrt(x) -> error", UPat(Ops.SQRT, name="x"), refuse),
+])
+n = UOp.variable("n", 0, 100)
+graph_rewrite(((n + 3) * 1).sqrt().sink(), pm, name="breaks")
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_rewrite_that_failed_is_marked_with_its_rule_and_node(
+    notebook: Opener, shots: Path, theme: str
+) -> None:
+    nb = notebook(LOAD, RAISING)
+    nb.theme(theme)
+    nb.run(0)
+    assert nb.page.evaluate("() => tests.run(1)") is False
+    nb.wait_idle()
+    view = nb.ready()
+    assert view.locator(".tl-pass.tl-here.tl-failed .tl-pass-name").inner_text() == "breaks"
+    assert nb.at()[1] == 1
+    failure = view.locator(".tl-failure")
+    assert "refuse raised ValueError: no such luck" in failure.inner_text()
+    assert "def refuse(x):" in failure.locator(".tl-source").inner_text()
+    assert "SQRT" in failure.locator(".tl-change").inner_text()
+    assert view.locator("canvas").get_attribute("data-failed") == "SQRT"
+    assert "raised by the rule refuse" in nb.status()
+    # The node is chosen, so that all about it is told; and it is marked in the text too.
+    assert view.locator(".tl-node-detail .tl-rule-name").first.inner_text() == "SQRT"
+    view.screenshot(path=str(shots / f"failed-{theme}.png"))
+    nb.keys("t")
+    view.locator(".tl-text-line.tl-raised").wait_for()
+    assert "SQRT" in view.locator(".tl-text-line.tl-raised").inner_text()
+    nb.keys("t", "t", "Home")
+    nb.ready()
+    assert view.locator(".tl-failure").count() == 0
+    assert view.locator("canvas").get_attribute("data-failed") == ""
+
+
+def test_a_cell_awaits_at_its_top_level(notebook: Opener) -> None:
+    cell = (
+        "%%tinygrad --name rec\nimport asyncio\nawait asyncio.sleep(0.01)\n"
+        "(Tensor.ones(8).contiguous() + 1).realize()\nawait asyncio.sleep(0, 'said')"
+    )
+    nb = notebook(LOAD, cell)
+    nb.run(0, 1)
+    nb.ready()
+    outputs = nb.page.evaluate("() => tests.outputs(1)")
+    assert any("said" in str(o.get("data", {}).get("text/plain")) for o in outputs)
+    assert int(nb.python("print(len(rec.kernels))")) >= 1
+    nb.check()
+
+
+@pytest.mark.parametrize("width", [1100, 800])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_names_and_numbers_of_kernels_are_readable_in_narrow_places(
+    notebook: Opener, shots: Path, theme: str, width: int
+) -> None:
+    nb = notebook(LOAD, MATMUL.replace("64", "96"))
+    nb.page.set_viewport_size({"width": width, "height": 950})
+    nb.theme(theme)
+    nb.run(0, 1)
+    view = nb.ready()
+    nb.keys("k")
+    view.locator(".tl-opt, .tl-opt-list .tl-hint").first.wait_for()
+    cells = view.locator(".tl-kernel td").evaluate_all(
+        "all => all.map(e => ({ text: e.textContent, look: e.className,"
+        " cut: e.scrollWidth > e.clientWidth + 1, rows: e.getClientRects().length,"
+        " height: e.clientHeight }))"
+    )
+    names = [c for c in cells if "tl-kernel-name" in c["look"]]
+    assert names
+    assert not [c for c in names if c["cut"]]
+    numbers = [c for c in cells if "tl-num" in c["look"]]
+    assert not [c for c in numbers if c["cut"] or c["height"] > 30]
+    table = view.locator(".tl-table-scroll")
+    assert table.evaluate("e => e.scrollWidth <= e.clientWidth")
+    view.screenshot(path=str(shots / f"kernels-{width}-{theme}.png"))
+    nb.check()
+
+
+def test_an_earlier_run_shows_its_opts_and_code_again(notebook: Opener, shots: Path) -> None:
+    nb = notebook(LOAD, MATMUL)
+    nb.run(0, 1)
+    view = nb.ready()
+    nb.keys("k")
+    kernel = view.locator(".tl-kernel", has_text="r_").first
+    kernel.click()
+    view.locator(".tl-bench h3", has_text="Opts of r_").wait_for()
+    view.locator("button", has_text="None").click()
+    run_and_wait(nb, 1)
+    view.get_by_text("+ Add opt").click()
+    run_and_wait(nb, 2)
+    # Another kernel and back: the kernel side is asked for the history, without its sources.
+    view.locator(".tl-kernel").first.click()
+    view.locator(".tl-bench h3", has_text="Opts of E_").wait_for()
+    kernel.click()
+    view.locator(".tl-run").nth(2).wait_for()
+    for row, opts in ((1, 0), (0, 1)):
+        before = view.locator(".tl-code").first.inner_text()
+        view.locator(".tl-run").nth(row).click()
+        view.locator(f".tl-run.tl-here[data-row='{2 - row}']").wait_for()
+        assert view.locator(".tl-opt").count() == opts
+        nb.page.wait_for_function(
+            "before => { const now = document.querySelector('.tl-code').innerText;"
+            " return now.length > 50 && now !== before; }",
+            arg=before,
+        )
+    view.locator(".tl-run").nth(2).click()  # the unedited kernel
+    view.locator(".tl-run.tl-here[data-row='0']").wait_for()
+    assert nb.sent("row") >= 1
+    view.screenshot(path=str(shots / "history.png"))
+    nb.check()
 
 
 def test_an_interrupted_cell_leaves_the_notebook_usable(notebook: Opener) -> None:

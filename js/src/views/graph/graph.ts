@@ -287,6 +287,8 @@ export class GraphView {
     }
     this.#camera ??= this.#firstCamera(this.#picture);
     const progress = this.#from ? (performance.now() - this.#movedSince) / MOVE_MS : 1;
+    const marked = new Set(marks && shown ? (marks.nodes[String(shown.step.pass)] ?? []) : []);
+    this.#canvas.dataset.marked = String(marked.size);
     paint(context, this.#picture, {
       camera: this.#camera,
       size: this.#size,
@@ -294,7 +296,7 @@ export class GraphView {
       palette: this.#palette,
       selected: node,
       hovered: this.#hovered,
-      marked: new Set(marks && shown ? (marks.nodes[String(shown.step.pass)] ?? []) : []),
+      marked,
       from: this.#from,
       progress: Math.min(1, progress),
     });
