@@ -213,7 +213,8 @@ class UPat:
         return _lift(x).alu(Ops.ADD, self)
 
     def __sub__(self, x: Any) -> UPat:
-        return self + (-x)
+        minus: UPat | int | float = -x
+        return self + minus
 
     def __mul__(self, x: Any) -> UPat:
         return self.alu(Ops.MUL, x)
