@@ -136,7 +136,7 @@ _missing(
 _missing("tinygrad.tensor", "cast _METADATA", _VIEWER)
 _missing(
     "tinygrad.engine.realize",
-    "run_linear compile_linear estimate_uop pm_flatten_linear lower_and_compile pm_beam",
+    "estimate_uop pm_flatten_linear lower_and_compile pm_beam",
     _PART,
 )
 _missing("tinygrad.engine.jit", "MultiGraphRunner graph_class", _GRID)

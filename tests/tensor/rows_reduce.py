@@ -35,18 +35,30 @@ def pairs(p: Any, n: int) -> list[tuple[int, int]]:
     return [(q, q) for q in (p if isinstance(p, tuple) else (p,) * n)]
 
 
-def conv(x: Array, w: Array, stride: int = 1, padding: Any = 0, dilation: int = 1, groups: int = 1) -> Array:
+def conv(
+    x: Array, w: Array, stride: int = 1, padding: Any = 0, dilation: int = 1, groups: int = 1
+) -> Array:
     """By the definition: one product and sum for each place of the kernel."""
     n = w.ndim - 2
     x = np.pad(x, [(0, 0), (0, 0), *pairs(padding, n)])
-    outs = [(s - dilation * (k - 1) - 1) // stride + 1 for s, k in zip(x.shape[2:], w.shape[2:], strict=True)]
+    outs = [
+        (s - dilation * (k - 1) - 1) // stride + 1
+        for s, k in zip(x.shape[2:], w.shape[2:], strict=True)
+    ]
     found = np.zeros((x.shape[0], w.shape[0], *outs), x.dtype)
     per_in, per_out = x.shape[1] // groups, w.shape[0] // groups
     for g in range(groups):
         xs, ws = x[:, g * per_in : (g + 1) * per_in], w[g * per_out : (g + 1) * per_out]
         for at in itertools.product(*(range(k) for k in w.shape[2:])):
-            cut = tuple(slice(a * dilation, a * dilation + (o - 1) * stride + 1, stride) for a, o in zip(at, outs, strict=True))
-            found[:, g * per_out : (g + 1) * per_out] += np.einsum("nc...,oc->no...", xs[(slice(None), slice(None), *cut)], ws[(slice(None), slice(None), *at)])
+            cut = tuple(
+                slice(a * dilation, a * dilation + (o - 1) * stride + 1, stride)
+                for a, o in zip(at, outs, strict=True)
+            )
+            found[:, g * per_out : (g + 1) * per_out] += np.einsum(
+                "nc...,oc->no...",
+                xs[(slice(None), slice(None), *cut)],
+                ws[(slice(None), slice(None), *at)],
+            )
     return found
 
 
@@ -55,12 +67,28 @@ def conv_transpose(x: Array, w: Array, stride: int = 1, padding: int = 0, extra:
     full = [(s - 1) * stride + k for s, k in zip(x.shape[2:], w.shape[2:], strict=True)]
     found = np.zeros((x.shape[0], w.shape[1], *(f + extra for f in full)), x.dtype)
     for at in itertools.product(*(range(k) for k in w.shape[2:])):
-        cut = tuple(slice(a, a + (s - 1) * stride + 1, stride) for a, s in zip(at, x.shape[2:], strict=True))
-        found[(slice(None), slice(None), *cut)] += np.einsum("nc...,co->no...", x, w[(slice(None), slice(None), *at)])
-    return found[(slice(None), slice(None), *(slice(padding, f + extra - padding) for f in full))] if padding or extra else found[(slice(None),) * (2 + n)]
+        cut = tuple(
+            slice(a, a + (s - 1) * stride + 1, stride) for a, s in zip(at, x.shape[2:], strict=True)
+        )
+        found[(slice(None), slice(None), *cut)] += np.einsum(
+            "nc...,co->no...", x, w[(slice(None), slice(None), *at)]
+        )
+    return (
+        found[(slice(None), slice(None), *(slice(padding, f + extra - padding) for f in full))]
+        if padding or extra
+        else found[(slice(None),) * (2 + n)]
+    )
 
 
-def pool(x: Array, k: int, stride: int | None = None, padding: int = 0, how: Any = np.max, fill: float = -np.inf, dilation: int = 1) -> Array:
+def pool(
+    x: Array,
+    k: int,
+    stride: int | None = None,
+    padding: int = 0,
+    how: Any = np.max,
+    fill: float = -np.inf,
+    dilation: int = 1,
+) -> Array:
     stride = stride or k
     x = np.pad(x, [(0, 0), (0, 0), (padding, padding), (padding, padding)], constant_values=fill)
     span = dilation * (k - 1) + 1

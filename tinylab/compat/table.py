@@ -22,6 +22,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "tinylab.engine.realize",
         "tinylab.engine.compile",
         "tinylab.engine.capture",
+        "tinylab.engine.linear",
     ),
     "tinygrad.function": ("tinylab.traced",),
     "tinygrad.helpers": ("tinylab.helpers", "tinylab.compat.helpers", "tinylab.compat.events"),

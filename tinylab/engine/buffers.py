@@ -6,6 +6,7 @@ from tinylab.device import Buffer, MultiBuffer
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import Ops
 from tinylab.schedule import is_internal
+from tinylab.schedule.views import window_of
 from tinylab.uop.ops import UOp, node_to_shape
 
 
@@ -36,6 +37,18 @@ def memory_on_devices(x: UOp) -> MultiBuffer:
 def memories_of(x: UOp) -> list[Buffer]:
     """The storage of a BUFFER node, on each of its devices."""
     return memory_on_devices(x).bufs if isinstance(x.arg.device, tuple) else [memory_of(x)]
+
+
+def memory_at(x: UOp) -> Buffer | None:
+    """The memory of a value that is one piece of a buffer; None for any other."""
+    if x.has_buffer_identity():
+        return memory_of(x.base)
+    window = window_of(x)
+    if window is None or window.storage.op is not Ops.BUFFER:
+        return None
+    whole = memory_of(window.storage)
+    offset = window.offset * x.dtype.itemsize
+    return whole.view(window.size, x.dtype, offset).ensure_allocated()
 
 
 class Arguments:

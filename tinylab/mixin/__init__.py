@@ -3,14 +3,14 @@
 ``base`` what a class must give · ``elementwise`` ``functions`` ``activation`` on elements ·
 ``movement`` ``windows`` ``padding`` ``rearrange`` views · ``creation`` values from nothing ·
 ``reduce`` ``scan`` along axes · ``indexing`` by number, slice and tensor · ``linalg`` ``conv``
-``random`` ``norm`` ``loss`` ``sort`` ``image``.
+``random`` ``norm`` ``loss`` ``sort`` ``image`` ``hashing``.
 """
 
-from tinylab.mixin.image import ImageMixin
+from tinylab.mixin.hashing import HashingMixin
 from tinylab.mixin.rearrange import RearrangeMixin
 
 
-class OpMixin(ImageMixin, RearrangeMixin):
+class OpMixin(HashingMixin, RearrangeMixin):
     """All methods of the language."""
 
     __slots__ = ()

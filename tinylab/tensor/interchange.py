@@ -8,8 +8,8 @@ import pathlib
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, DTypeLike, PyConst, dtypes, strong_dtype, to_dtype
-from tinylab.engine.realize import memory_of
-from tinylab.errors import ContractError, CreationError, DeviceError
+from tinylab.engine.buffers import memory_at
+from tinylab.errors import ContractError, CreationError, DeviceError, OperandError
 from tinylab.helpers.cache import fetch
 from tinylab.helpers.memory import mv_address
 from tinylab.mixin.base import as_shape
@@ -46,10 +46,12 @@ class TensorInterchange(TensorRandom):
         if self.numel() == 0:
             return None
         if isinstance(self.device, tuple):
-            return self.to(self.device[0])._memory()
+            whole: Self = self.to(self.device[0])
+            return whole._memory()
         if disk.on_disk(self.device):
             return disk.viewed(self.uop) or self.to("CPU")._memory()
-        return memory_of(self._stored().uop.buf_uop)
+        found: Buffer | None = memory_at(self._stored().uop)
+        return found
 
     def _bytes(self) -> memoryview:
         """A copy of the values."""
@@ -178,14 +180,17 @@ class TensorInterchange(TensorRandom):
         return found.permute(tuple(taken.order.index(i) for i in range(len(lying))))
 
     @classmethod
-    def from_blob(
-        cls, ptr: int, shape: tuple[int, ...], dtype: DTypeLike | None = None, device: Any = None
-    ) -> Self:
+    def from_blob(cls, ptr: int, shape: tuple[int, ...], **kwargs: Any) -> Self:
         """A tensor over memory of this process, from an address; whoever asks keeps it alive.
 
+        kwargs: dtype, device.
+
         Raises: CreationError for no address, or one that the type cannot stand at; DeviceError for
-        a device other than the CPU.
+        a device other than the CPU; OperandError for any other keyword.
         """
+        dtype, device = kwargs.pop("dtype", None), kwargs.pop("device", None)
+        if kwargs:
+            raise OperandError(f"from_blob takes dtype and device, not {sorted(kwargs)}")
         own: DType = dtypes.default_float if dtype is None else to_dtype(dtype)
         place = canonical(device if device is not None else "CPU")
         if str(place).split(":")[0] != "CPU":

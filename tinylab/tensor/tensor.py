@@ -15,6 +15,7 @@ from tinylab.dtype import (
     to_dtype,
 )
 from tinylab.engine.capture import refuse_data_access
+from tinylab.engine.buffers import memory_at
 from tinylab.engine.locking import alone
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import (
@@ -33,7 +34,7 @@ from tinylab.tensor import data as host, disk
 from tinylab.tensor.core import ANYTHING, canonical, live, mark_of
 from tinylab.tensor.noting import note_methods, note_nodes
 from tinylab.tensor.random import counters_of
-from tinylab.tensor.sharding import TensorSharding
+from tinylab.tensor.scheduling import TensorScheduling
 from tinylab.tensor.writing import assign, operand, setitem, stored_copy
 from tinylab.trace import events
 from tinylab.uop.ops import UOp
@@ -57,7 +58,7 @@ def _deprecated(old: str, new: str) -> None:
     warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=3)
 
 
-class Tensor(TensorSharding, metaclass=_TensorType):
+class Tensor(TensorScheduling, metaclass=_TensorType):
     """An array of one element type, worked out when its values are asked for.
 
     Tensor([[1, 2], [3, 4]]) + 1 is a graph; .tolist(), .numpy(), .item() or .realize() compute it.
@@ -148,7 +149,7 @@ class Tensor(TensorSharding, metaclass=_TensorType):
         # This tensor itself stays a graph: a look at a loss must not cut off its gradient.
         found = self.cast(strong_dtype(self.dtype)).contiguous()
         realize_all([found])
-        if not found.uop.has_buffer_identity():
+        if memory_at(found.uop) is None:
             found = Tensor._from_uop(found.uop.f(Ops.CONTIGUOUS))
             realize_all([found])
         return found
