@@ -6,7 +6,7 @@ Source: NIST, "SHA-3 Standard", FIPS 202, 2015; and SP 800-185 for the tree's id
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinylab.dtype import dtypes
 from tinylab.errors import DTypeError, OperandError
@@ -100,13 +100,14 @@ class HashingMixin(ImageMixin):
         lanes = (padded ^ ends ^ stops).bitcast(dtypes.uint64)
         words = sponge.rate // 8
         tables = _tables(self)
-        lanes = _kept(lanes.reshape(-1, blocks, words).permute(1, 0, 2))
-        state: Self = self.const(0, dtypes.uint64)._broadcast_to((message.shape[0], 25))
+        stored: Any = _kept(lanes.reshape(-1, blocks, words).permute(1, 0, 2))
+        state: Any = self.const(0, dtypes.uint64)._broadcast_to((message.shape[0], 25))
         for n in range(blocks):
-            block = _kept(lanes[n]).pad(((0, 0), (0, 25 - words)))
-            state = _permuted(_kept(state ^ block), tables)  # type: ignore[assignment]
-        digest = state.contiguous().bitcast(dtypes.uint8)[:, : sponge.digest]
-        return digest.reshape(*lead, sponge.digest)
+            block = _kept(stored[n]).pad(((0, 0), (0, 25 - words)))
+            state = _permuted(_kept(state ^ block), tables)
+        digest: Self = state.contiguous().bitcast(dtypes.uint8)[:, : sponge.digest]
+        found: Self = digest.reshape(*lead, sponge.digest)
+        return found
 
     def hash(self) -> Self:
         """A digest of 16 bytes of all the bytes of this value.
@@ -152,7 +153,7 @@ def _kept(x: HashingMixin) -> HashingMixin:
     """The value in memory, computed now where that can be: every round is then the same program."""
     stored = x.contiguous()
     realize = getattr(stored, "realize", None)
-    return stored if realize is None else realize()  # type: ignore[no-any-return]
+    return stored if realize is None else realize()
 
 
 def _turned(x: HashingMixin, by: int) -> HashingMixin:

@@ -14,8 +14,8 @@ from tinylab.dtype import (
     strong_dtype,
     to_dtype,
 )
-from tinylab.engine.capture import refuse_data_access
 from tinylab.engine.buffers import memory_at
+from tinylab.engine.capture import refuse_data_access
 from tinylab.engine.locking import alone
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import (
