@@ -321,8 +321,12 @@ def test_ten_thousand_nodes_do_not_hold_the_page(notebook: Opener, shots: Path) 
     nb.page.wait_for_timeout(2500)
     tasks = long_tasks(nb)
     view.screenshot(path=str(shots / "large.png"))
-    assert int(view.locator("canvas").get_attribute("data-nodes")) > 10_000
+    canvas = view.locator("canvas")
+    assert int(canvas.get_attribute("data-nodes")) > 10_000
+    # What is long is done in slices of 8 ms, with the page's own tasks between them.
+    assert int(canvas.get_attribute("data-slices")) > 1
     # 100 ms is the aim on a quiet machine; two busy cores stretch every task.
-    assert max(tasks, default=0) < 250, tasks
+    assert max(tasks, default=0) < 200, tasks
+    assert len([each for each in tasks if each > 100]) <= 1, tasks
     assert not nb.page.get_by_role("dialog").filter(has_text="continue").count()
     nb.check()

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { consumersOf, reach } from "./graph.ts";
 import { chord, keyLabel } from "./keys.ts";
 import { Lane, Superseded } from "./lanes.ts";
+import { atOnce, inSlices, type Steps } from "./slices.ts";
 import { Store } from "./store.ts";
 import { bytes, clip, digits, duration, matches, plural, tail } from "./text.ts";
 
@@ -129,5 +130,42 @@ describe("keys", () => {
       "+",
       "Ctrl Enter",
     ]);
+  });
+});
+
+describe("work in slices", () => {
+  function* work(rows: number): Steps<number> {
+    for (let row = 0; row < rows; row += 1) yield;
+    return rows;
+  }
+  const never = new AbortController().signal;
+
+  it("lets other tasks run between slices, and is not delayed where one is enough", async () => {
+    let clock = 0;
+    const slow = (): number => {
+      clock += 1;
+      return clock;
+    };
+    const log: string[] = [];
+    setTimeout(() => log.push("a key"), 0);
+    const long = inSlices(work(50), never, slow).then((made) => log.push(`${made?.slices} slices`));
+    const short = inSlices(work(3), never, slow).then((made) => log.push(`${made?.slices} slice`));
+    await Promise.all([long, short]);
+    expect(log[0]).toBe("1 slice");
+    expect(log[1]).toBe("a key");
+    expect(Number.parseInt(log[2]!, 10)).toBeGreaterThan(3);
+  });
+
+  it("ends when it is taken back", async () => {
+    const stop = new AbortController();
+    let done = 0;
+    function* counted(): Steps<void> {
+      for (; done < 1000; done += 1) yield;
+    }
+    const running = inSlices(counted(), stop.signal, () => 10 * done);
+    setTimeout(() => stop.abort(), 0);
+    expect(await running).toBeNull();
+    expect(done).toBeLessThan(1000);
+    expect(atOnce(work(7))).toBe(7);
   });
 });

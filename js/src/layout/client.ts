@@ -1,5 +1,7 @@
 /** Orders layouts from the worker that all views of a page share. */
+
 import workerText from "inline-worker:../layout/worker_entry.ts";
+import { inSlices } from "../base/slices.ts";
 import { layered } from "./layered.ts";
 import type { Layout, LayoutInput } from "./types.ts";
 import type { LayoutDone, LayoutOrder } from "./worker.ts";
@@ -70,18 +72,8 @@ export function requestLayout(input: LayoutInput, signal: AbortSignal): Promise<
   });
 }
 
-const SLICE_MS = 8;
-
 async function layoutInSlices(input: LayoutInput, signal: AbortSignal): Promise<Layout> {
-  const steps = layered(input);
-  let since = performance.now();
-  for (;;) {
-    if (signal.aborted) throw new LayoutCancelled();
-    const { done, value } = steps.next();
-    if (done) return value;
-    if (performance.now() - since > SLICE_MS) {
-      await new Promise((resolve) => setTimeout(resolve, 0));
-      since = performance.now();
-    }
-  }
+  const made = await inSlices(layered(input), signal);
+  if (!made) throw new LayoutCancelled();
+  return made.value;
 }

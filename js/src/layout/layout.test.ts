@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { doublingRecord, largeRecord, matmulRecord, stepOf } from "../../dev/record.ts";
+import { ROWS_A_STEP } from "../base/slices.ts";
 import { type Shown, StepCache } from "../protocol/cache.ts";
 import { near } from "./fold.ts";
 import { layered, layoutNow } from "./layered.ts";
 import { pairRebuilt } from "./pair.ts";
-import { buildScene, type Scene, type SceneOptions } from "./scene.ts";
+import { buildScene, type Scene, type SceneOptions, sceneSteps } from "./scene.ts";
 import type { Layout, LayoutInput } from "./types.ts";
 import { type LayoutDone, type LayoutOrder, serve } from "./worker.ts";
 
@@ -239,6 +240,20 @@ describe("worker", () => {
     let steps = 0;
     for (const _ of layered(input)) steps += 1;
     expect(steps).toBeGreaterThan(6);
+  });
+});
+
+describe("a scene of ten thousand nodes", () => {
+  it("is built in small steps, and as at once", () => {
+    const shown = shownAt(largeRecord(10_000), 1, 0);
+    const steps = sceneSteps(shown, ALL, () => undefined);
+    let pauses = 0;
+    let made = steps.next();
+    for (; !made.done; made = steps.next()) pauses += 1;
+    const { nodes, input } = made.value;
+    expect(nodes.length).toBeGreaterThan(9_000);
+    expect(pauses).toBeGreaterThan((2 * nodes.length) / ROWS_A_STEP);
+    expect(input).toEqual(buildScene(shown, ALL, () => undefined).input);
   });
 });
 

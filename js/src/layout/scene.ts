@@ -1,5 +1,6 @@
 /** From a step to boxes and arrows: what is drawn, what is written in it, and how large it is. */
 import { consumersOf } from "../base/graph.ts";
+import { atOnce, ROWS_A_STEP, type Steps } from "../base/slices.ts";
 import { clip } from "../base/text.ts";
 import type { Shown } from "../protocol/cache.ts";
 import type { Kind, Node } from "../protocol/types.ts";
@@ -76,16 +77,24 @@ export function buildScene(
   options: SceneOptions,
   old: (id: number) => OldPlace | undefined,
 ): Scene {
+  return atOnce(sceneSteps(shown, options, old));
+}
+
+/** The same, which may pause: a graph of ten thousand nodes takes longer than a frame. */
+export function* sceneSteps(
+  shown: Shown,
+  options: SceneOptions,
+  old: (id: number) => OldPlace | undefined,
+): Steps<Scene> {
   const { step, nodes } = shown;
   const ghosts = options.ghosts ? shown.gone : [];
   const order = mergeOrders(shown, ghosts);
-  const special = new Set<number>([step.root]);
-  if (step.after !== null) special.add(step.after);
-  if (step.before !== null) special.add(step.before);
   const failed = step.failed?.node ?? null;
-  if (failed !== null) special.add(failed);
+  const special = new Set([step.root, step.after, step.before, failed].filter((id) => id !== null));
   const inlined = options.inline ? inlineTexts(nodes, order, special) : new Map<number, string>();
+  yield;
   const uses = consumersOf(nodes, order);
+  yield;
   const whole = order.filter((id) => !inlined.has(id));
   const folded = whole.length > options.foldAbove;
   const kept = folded
@@ -94,29 +103,20 @@ export function buildScene(
   const drawn = whole.filter((id) => kept.has(id));
   const index = new Map(drawn.map((id, i) => [id, i]));
   const gone = new Set(ghosts);
-  const markOf = (id: number): NodeMark => {
-    if (gone.has(id)) return "gone";
-    if (shown.added.has(id)) return "added";
-    return shown.rebuilt.has(id) ? "rebuilt" : "";
-  };
-  const visible = (ids: readonly number[]): number => ids.filter((id) => index.has(id)).length;
-  const boxes = drawn.map((id) => {
-    const node = nodes.get(id)!;
-    const drawable = node.src.filter((src) => !inlined.has(src));
-    const role = roleOf(id, shown, gone);
-    return box(node, inlined, options.charWidth, {
-      mark: markOf(id),
-      role,
-      root: id === step.root,
-      hiddenSources: drawable.length - visible(drawable),
-      hiddenUses: (uses.get(id) ?? []).length - visible(uses.get(id) ?? []),
-    });
-  });
+  yield;
+  const boxes: SceneNode[] = [];
+  for (const id of drawn) {
+    if (boxes.length % ROWS_A_STEP === 0) yield;
+    boxes.push(boxOf(id, shown, { inlined, index, uses, gone, charWidth: options.charWidth }));
+  }
+  yield;
   const edges = edgesOf(shown, drawn, index, uses);
+  yield;
+  const input = yield* inputOf(boxes, edges, index, old);
   return {
     nodes: boxes,
     edges,
-    input: inputOf(boxes, edges, index, old),
+    input,
     index,
     before: step.before,
     after: step.after,
@@ -124,6 +124,36 @@ export function buildScene(
     total: shown.order.length,
     folded,
   };
+}
+
+/** What boxes are made of, apart from their node. */
+interface Around {
+  readonly inlined: ReadonlyMap<number, string>;
+  readonly index: ReadonlyMap<number, number>;
+  readonly uses: ReadonlyMap<number, readonly number[]>;
+  readonly gone: ReadonlySet<number>;
+  readonly charWidth: number;
+}
+
+function boxOf(id: number, shown: Shown, around: Around): SceneNode {
+  const { inlined, index, uses, gone, charWidth } = around;
+  const node = shown.nodes.get(id)!;
+  const drawable = node.src.filter((src) => !inlined.has(src));
+  const users = uses.get(id) ?? [];
+  const hidden = (ids: readonly number[]): number => ids.filter((each) => !index.has(each)).length;
+  return box(node, inlined, charWidth, {
+    mark: markOf(id, shown, gone),
+    role: roleOf(id, shown, gone),
+    root: id === shown.step.root,
+    hiddenSources: hidden(drawable),
+    hiddenUses: hidden(users),
+  });
+}
+
+function markOf(id: number, shown: Shown, gone: ReadonlySet<number>): NodeMark {
+  if (gone.has(id)) return "gone";
+  if (shown.added.has(id)) return "added";
+  return shown.rebuilt.has(id) ? "rebuilt" : "";
 }
 
 function roleOf(id: number, { step }: Shown, gone: ReadonlySet<number>): Role {
@@ -242,22 +272,33 @@ function edgesOf(
   return edges;
 }
 
-function inputOf(
+function* inputOf(
   boxes: readonly SceneNode[],
   edges: readonly SceneEdge[],
   index: ReadonlyMap<number, number>,
   old: (id: number) => OldPlace | undefined,
-): LayoutInput {
+): Steps<LayoutInput> {
   const srcStart = new Int32Array(boxes.length + 1);
   for (const edge of edges) srcStart[index.get(edge.to)! + 1]! += 1;
   for (let i = 0; i < boxes.length; i += 1) srcStart[i + 1]! += srcStart[i]!;
+  const src = Int32Array.from(edges, (edge) => index.get(edge.from)!);
+  yield;
+  const oldX = new Float32Array(boxes.length).fill(Number.NaN);
+  const oldRank = new Int32Array(boxes.length).fill(-1);
+  for (let i = 0; i < boxes.length; i += 1) {
+    if (i % ROWS_A_STEP === 0) yield;
+    const was = old(boxes[i]!.id);
+    if (!was) continue;
+    oldX[i] = was.x;
+    oldRank[i] = was.rank;
+  }
   return {
     count: boxes.length,
     widths: Float32Array.from(boxes, (node) => node.width),
     heights: Float32Array.from(boxes, (node) => node.height),
     srcStart,
-    src: Int32Array.from(edges, (edge) => index.get(edge.from)!),
-    oldX: Float32Array.from(boxes, (node) => old(node.id)?.x ?? Number.NaN),
-    oldRank: Int32Array.from(boxes, (node) => old(node.id)?.rank ?? -1),
+    src,
+    oldX,
+    oldRank,
   };
 }

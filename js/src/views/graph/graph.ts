@@ -1,7 +1,8 @@
 /** The graph of the step that is shown: laid out in a worker, painted on a canvas. */
+import { inSlices, type Steps } from "../../base/slices.ts";
 import { plural } from "../../base/text.ts";
 import { LayoutCancelled, requestLayout } from "../../layout/client.ts";
-import { buildScene, type Scene } from "../../layout/scene.ts";
+import { type Scene, sceneSteps } from "../../layout/scene.ts";
 import type { Shown } from "../../protocol/cache.ts";
 import type { Session } from "../../protocol/session.ts";
 import { h, onResize, perFrame, setText } from "../dom.ts";
@@ -53,7 +54,7 @@ export class GraphView {
     onResize(this.el, (width, height) => this.#resize(width, height), signal);
     watchPointer(this.#canvas, this, signal);
     session.state.watch(["shown"], () => void this.#follow(false), signal);
-    session.state.watch(["node", "marks", "at"], this.#redraw, signal);
+    session.state.watch(["node", "marks"], this.#redraw, signal);
     signal.addEventListener("abort", () => this.#order?.abort(), { once: true });
   }
 
@@ -169,17 +170,20 @@ export class GraphView {
     const order = new AbortController();
     this.#order = order;
     if (shown.step.pass !== this.#drawn?.step.pass) this.#opened = [];
-    const scene = this.#scene(shown, afresh);
     const slow = setTimeout(() => {
       if (!order.signal.aborted) {
-        this.#say(`Laying out ${plural(scene.nodes.length, "node")} …`, true);
+        this.#say(`Laying out ${plural(shown.order.length, "node")} …`, true);
       }
     }, 150);
     try {
-      const layout = await requestLayout(scene.input, order.signal);
-      if (this.#order !== order || this.signal.aborted) return;
+      const built = await inSlices(this.#scene(shown, afresh), order.signal);
+      if (!built) return;
+      const layout = await requestLayout(built.value.input, order.signal);
+      const drawn = await inSlices(Picture.steps(built.value, layout), order.signal);
+      if (!drawn || this.#order !== order || this.signal.aborted) return;
       this.#order = null;
-      this.#take(shown, new Picture(scene, layout), afresh);
+      this.#canvas.dataset.slices = String(built.slices);
+      this.#take(shown, drawn.value, afresh);
     } catch (error) {
       if (!(error instanceof LayoutCancelled)) this.session.report(error);
     } finally {
@@ -187,9 +191,10 @@ export class GraphView {
     }
   }
 
-  #scene(shown: Shown, afresh: boolean): Scene {
+  *#scene(shown: Shown, afresh: boolean): Steps<Scene> {
     const old = afresh ? () => undefined : oldPlaces(this.#picture, this.#drawn, shown);
-    return buildScene(
+    yield;
+    return yield* sceneSteps(
       shown,
       {
         inline: this.#inline,

@@ -1,4 +1,5 @@
 /** A scene with its places: what the canvas paints, and what is under the pointer. */
+import { ROWS_A_STEP, type Steps } from "../../base/slices.ts";
 import type { Scene, SceneNode } from "../../layout/scene.ts";
 import type { Layout } from "../../layout/types.ts";
 import type { Box, Size } from "./camera.ts";
@@ -6,18 +7,31 @@ import type { Box, Size } from "./camera.ts";
 /** Of a step that changed more than this, not each node needs to be in sight. */
 const MOST_CHANGED = 60;
 
+interface Row {
+  top: number;
+  bottom: number;
+  readonly nodes: number[];
+}
+
 export class Picture {
   readonly box: Box;
   /** Nodes by row, each row by x: to find what a point or a window meets without looking at all. */
-  readonly #rows: { readonly top: number; readonly bottom: number; readonly nodes: number[] }[];
+  readonly #rows: readonly Row[];
 
-  constructor(
+  private constructor(
     readonly scene: Scene,
     readonly layout: Layout,
+    rows: readonly Row[],
   ) {
-    this.box = boundsOf(scene, layout);
-    const rows: { top: number; bottom: number; nodes: number[] }[] = [];
-    scene.nodes.forEach((node, i) => {
+    this.box = boundsOf(rows, scene, layout);
+    this.#rows = rows;
+  }
+
+  /** Makes a picture; it may pause. */
+  static *steps(scene: Scene, layout: Layout): Steps<Picture> {
+    const rows: Row[] = [];
+    for (const [i, node] of scene.nodes.entries()) {
+      if (i % (4 * ROWS_A_STEP) === 0) yield;
       const rank = layout.rank[i]!;
       const y = layout.y[i]!;
       rows[rank] ??= { top: Number.POSITIVE_INFINITY, bottom: Number.NEGATIVE_INFINITY, nodes: [] };
@@ -25,9 +39,11 @@ export class Picture {
       row.nodes.push(i);
       row.top = Math.min(row.top, y - node.height / 2);
       row.bottom = Math.max(row.bottom, y + node.height / 2);
-    });
+    }
+    yield;
     for (const row of rows) row?.nodes.sort((a, b) => layout.x[a]! - layout.x[b]!);
-    this.#rows = rows.filter(Boolean);
+    yield;
+    return new Picture(scene, layout, rows.filter(Boolean));
   }
 
   node(id: number | null): SceneNode | undefined {
@@ -114,15 +130,24 @@ export function around(boxes: readonly Box[]): Box {
   };
 }
 
-function boundsOf(scene: Scene, layout: Layout): Box {
-  let [left, top, right, bottom] = [0, 0, 0, 0];
-  scene.nodes.forEach((node, i) => {
-    const x = layout.x[i]!;
-    const y = layout.y[i]!;
-    left = i === 0 ? x - node.width / 2 : Math.min(left, x - node.width / 2);
-    right = i === 0 ? x + node.width / 2 : Math.max(right, x + node.width / 2);
-    top = i === 0 ? y - node.height / 2 : Math.min(top, y - node.height / 2);
-    bottom = i === 0 ? y + node.height / 2 : Math.max(bottom, y + node.height / 2);
-  });
+/** The box around all nodes. */
+function boundsOf(rows: readonly Row[], scene: Scene, layout: Layout): Box {
+  let [left, top, right, bottom] = rows.length > 0 ? NOWHERE : [0, 0, 0, 0];
+  for (const row of rows) {
+    top = Math.min(top, row.top);
+    bottom = Math.max(bottom, row.bottom);
+    for (const i of row.nodes) {
+      const half = scene.nodes[i]!.width / 2;
+      left = Math.min(left, layout.x[i]! - half);
+      right = Math.max(right, layout.x[i]! + half);
+    }
+  }
   return { left, top, right, bottom };
 }
+
+const NOWHERE = [
+  Number.POSITIVE_INFINITY,
+  Number.POSITIVE_INFINITY,
+  Number.NEGATIVE_INFINITY,
+  Number.NEGATIVE_INFINITY,
+] as const;
