@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
+from tests.schedule.cases import Case, has, is_
+from tests.schedule.device_rules import COLLECTIVES, SHARD, SPLIT_REDUCES
 from tests.schedule.graphs import tensor
 from tinylab.dtype import dtypes
 from tinylab.opcodes import AxisType, Ops
@@ -16,10 +16,13 @@ from tinylab.schedule import create_schedule
 from tinylab.schedule.add_buffers import pm_add_buffers
 from tinylab.schedule.assign_ranges import LOOPED, at, pm_assign_ranges, pm_merge_reduces
 from tinylab.schedule.callify import Numbering, pm_callify
+from tinylab.schedule.collectives import pm_collectives
 from tinylab.schedule.early_cleanup import pm_early_cleanup
 from tinylab.schedule.inline_functions import FunctionContext, pm_inline_functions
 from tinylab.schedule.realize_points import StoreContext, pm_realize_points
+from tinylab.schedule.shard import pm_shard
 from tinylab.schedule.split_kernels import pm_split_kernels
+from tinylab.schedule.split_reduces import pm_split_reduces
 from tinylab.uop.args import StageArg
 from tinylab.uop.ops import PatternMatcher, ReduceArg, Rule, UOp
 
@@ -29,15 +32,6 @@ RED, RED2 = UOp.range(5, 2, AxisType.REDUCE), UOp.range(6, 3, AxisType.REDUCE)
 X = tensor(4, 3)
 FLAT = UOp.new_buffer("CPU", 12, F32)
 ZERO = UOp.const(0.0, F32)
-
-
-@dataclass
-class Case:
-    """fires: (before, what must hold of the result); holds: nodes that must stay."""
-
-    fires: list[tuple[UOp, Callable[[UOp], bool]]]
-    holds: list[UOp]
-    ctx: Callable[[], Any] = itertools.count
 
 
 def stage(value: UOp, *ranges: UOp, removable: bool = False, **fields: Any) -> UOp:
@@ -56,18 +50,12 @@ def loop_sum(x: UOp, *ranges: UOp, op: Ops = Ops.ADD) -> UOp:
     return x.reduce(*ranges, arg=op)
 
 
-def is_(node: UOp) -> Callable[[UOp], bool]:
-    return lambda found: found is node
-
-
-def has(op: Ops) -> Callable[[UOp], bool]:
-    return lambda found: found.op is op
-
-
 EMPTY = tensor(4, 3)._shrink((0, 0), (0, 3))
 CONST = expanded(UOp.const(2.0, F32), 4, 3)
 NEGATIVE_ZERO = expanded(UOp.const(-0.0, F32), 4, 3)
 FULL_ZERO = expanded(ZERO, 4, 3)
+
+WRITTEN_ELSEWHERE = UOp.new_buffer("CPU", 12, F32)
 
 EARLY_CLEANUP = {
     "mark_vanishes": Case([(X.detach(), is_(X)), (X.contiguous_backward(), is_(X))], [X + 1]),
@@ -78,6 +66,20 @@ EARLY_CLEANUP = {
     "contiguous_of_whole": Case(
         [(X.contiguous(), is_(X))],
         [X._permute((1, 0)).contiguous(), X.contiguous().replace(arg="wanted all the same")],
+    ),
+    "contiguous_of_window": Case(
+        [
+            (X._shrink((1, 0), (2, 3)).contiguous(), lambda u: u.src[0].op is Ops.SHRINK),
+            (X._shrink((2, 1), (1, 2))._reshape((2,)).contiguous(), lambda u: u.shape == (2,)),
+        ],
+        [
+            X._shrink((0, 1), (4, 2)).contiguous(),  # gaps
+            X._permute((1, 0)).contiguous(),
+            X._shrink((1, 0), (2, 3)).contiguous().replace(arg="wanted all the same"),
+            WRITTEN_ELSEWHERE._reshape((4, 3))._shrink((1, 0), (2, 3)).contiguous(),
+            (X + 1).contiguous(),
+        ],
+        ctx=lambda: {WRITTEN_ELSEWHERE},
     ),
     "empty_is_const": Case([(EMPTY + 1.0, has(Ops.EXPAND))], [X + 1.0]),
     "reduce_of_nothing": Case(
@@ -237,6 +239,9 @@ INLINE_FUNCTIONS = {
 
 TABLES: list[tuple[str, PatternMatcher, dict[str, Case]]] = [
     ("inline_functions", pm_inline_functions, INLINE_FUNCTIONS),
+    ("shard", pm_shard, SHARD),
+    ("collectives", pm_collectives, COLLECTIVES),
+    ("split_reduces", pm_split_reduces, SPLIT_REDUCES),
     ("early_cleanup", pm_early_cleanup, EARLY_CLEANUP),
     ("callify", pm_callify, CALLIFY),
     ("realize_points", pm_realize_points, REALIZE_POINTS),

@@ -196,6 +196,11 @@ class CapturedJit(Generic[R]):
         self._inputs = [self._numbered(m) for i in inputs for m in memories_of(i.buffer)]
         numbers = [[self._numbered(b) for b in s.buffers] for s in steps]
         self._results = self._fresh_results(ret, steps, capture.made)
+        # Results that are views of what was given.
+        nodes = [i.buffer for i in inputs]
+        self._given = [
+            (t, nodes.index(b)) for t in _tensors_of(ret) if (b := _storage(t.uop)) in nodes
+        ]
         moving = {*self._inputs, *(n for r in self._results if not r.kept for n in r.numbers)}
         self._pieces = self._pieces_of(moving)
         self.launchers = batched(steps, numbers, native=JIT.value < 2)
@@ -257,6 +262,23 @@ class CapturedJit(Generic[R]):
     @alone
     def __call__(self, given: Inputs) -> Any:
         """The function's result for these inputs."""
+        nodes = self._place(given)
+        self._run(given.var_vals)
+        for result in self._results:
+            if result.kept:
+                own = memories_of(nodes[result.buffer])
+                for m, number in zip(own, result.numbers, strict=True):
+                    m.copy_from(self.memory[number])
+        sizes = {old: given.bound[name] for name, old in self.bound.items()}
+        views = {
+            id(r.tensor): _seen_anew(r.tensor.uop, nodes[r.buffer], sizes) for r in self._results
+        }
+        for t, n in self._given:
+            views[id(t)] = _seen_anew(t.uop, given.tensors[n].buffer, sizes)
+        return _rebuilt(self.ret, lambda t: type(t)(views[id(t)]) if id(t) in views else t)
+
+    def _place(self, given: Inputs) -> dict[UOp, UOp]:
+        """Put inputs and fresh memory for results in their places; the nodes of the latter."""
         memory = self.memory
         given_memory = (m for i in given.tensors for m in memories_of(i.buffer))
         for number, m in zip(self._inputs, given_memory, strict=True):
@@ -272,17 +294,7 @@ class CapturedJit(Generic[R]):
                         memory[number] = m
         for p in self._pieces:
             memory[p.number] = memory[p.whole].view(p.size, p.dtype, p.offset).ensure_allocated()
-        self._run(given.var_vals)
-        for result in self._results:
-            if result.kept:
-                own = memories_of(nodes[result.buffer])
-                for m, number in zip(own, result.numbers, strict=True):
-                    m.copy_from(memory[number])
-        sizes = {old: given.bound[name] for name, old in self.bound.items()}
-        views = {
-            id(r.tensor): _seen_anew(r.tensor.uop, nodes[r.buffer], sizes) for r in self._results
-        }
-        return _rebuilt(self.ret, lambda t: type(t)(views[id(t)]) if id(t) in views else t)
+        return nodes
 
     def _run(self, var_vals: dict[str, int]) -> None:
         if DEBUG >= 2 or events.listening():

@@ -230,6 +230,10 @@ ALLOW_TF32 = ContextVar("ALLOW_TF32", 0, "tensor cores may round float32 inputs"
 TRAINING = ContextVar("TRAINING", 0, "1 while training: dropout, batchnorm, Optimizer.step")
 
 # *** scheduling
+FUSE_ARANGE = ContextVar("FUSE_ARANGE", 1, "0 stores what only depends on positions")
+DONT_REALIZE_EXPAND = ContextVar(
+    "DONT_REALIZE_EXPAND", 0, "1 works a value out again rather than storing it to be repeated"
+)
 SPLIT_REDUCEOP = ContextVar("SPLIT_REDUCEOP", 1, "split a big reduce in two")
 REDUCEOP_SPLIT_THRESHOLD = ContextVar("REDUCEOP_SPLIT_THRESHOLD", 32768, "how much bigger")
 REDUCEOP_SPLIT_SIZE = ContextVar("REDUCEOP_SPLIT_SIZE", 22, "log2 of the most partial results")

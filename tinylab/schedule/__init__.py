@@ -11,6 +11,9 @@ from typing import NamedTuple
 from tinylab.helpers.context import (
     ALL2ALL,
     ALLREDUCE_CAST,
+    DONT_REALIZE_EXPAND,
+    FUSE_ARANGE,
+    MAX_KERNEL_BUFFERS,
     REDUCEOP_SPLIT_SIZE,
     REDUCEOP_SPLIT_THRESHOLD,
     RING,
@@ -21,7 +24,7 @@ from tinylab.schedule.add_buffers import internal_slots, pm_add_buffers
 from tinylab.schedule.assign_ranges import numbers, pm_assign_ranges, pm_merge_reduces
 from tinylab.schedule.callify import Callified, callify
 from tinylab.schedule.collectives import collectives, joins_devices, pm_collectives
-from tinylab.schedule.early_cleanup import pm_early_cleanup
+from tinylab.schedule.early_cleanup import pm_early_cleanup, written_buffers
 from tinylab.schedule.flatten_linear import flatten_linear
 from tinylab.schedule.inline_functions import FunctionContext, pm_inline_functions
 from tinylab.schedule.keep_old_values import keep_old_values
@@ -54,6 +57,9 @@ SETTINGS = (
     SPLIT_REDUCEOP,
     REDUCEOP_SPLIT_THRESHOLD,
     REDUCEOP_SPLIT_SIZE,
+    MAX_KERNEL_BUFFERS,
+    FUSE_ARANGE,
+    DONT_REALIZE_EXPAND,
 )
 
 # fmt: off
@@ -63,7 +69,7 @@ KERNEL_GRAPH = (
          why="from here on there are values, and no calls but those of kernels and lists"),
     Pass("shard", pm_shard, when=has_several_devices,
          why="from here on every value is on one device"),
-    Pass("early_cleanup", pm_early_cleanup,
+    Pass("early_cleanup", pm_early_cleanup, ctx=written_buffers,
          why="what vanishes or is constant must not be scheduled"),
     Pass("keep_old_values", run=keep_old_values,
          why="from here on the order of kernels alone decides what a read sees"),

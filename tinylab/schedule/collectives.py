@@ -22,7 +22,7 @@ from tinylab.helpers.context import (
     RING,
     RING_ALLREDUCE_THRESHOLD,
 )
-from tinylab.opcodes import Ops
+from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.shard import Shards, is_device_number, joined, part_of_parts, shards_of
 from tinylab.uop.args import CallInfo, ParamArg
 from tinylab.uop.intern import make
@@ -109,10 +109,19 @@ def reduce_everywhere(x: UOp, ctx: Collectives) -> UOp | None:
 
 def _before_cast(parts: Sequence[UOp]) -> tuple[UOp, ...] | None:
     """The halves that the values were, if they are halves made wide."""
-    if not ALLREDUCE_CAST or any(p.op is not Ops.CAST for p in parts):
+    below = tuple(map(_uncast, parts))
+    halves = all(b is not None and b.dtype in (dtypes.float16, dtypes.bfloat16) for b in below)
+    return below if ALLREDUCE_CAST and halves else None  # type: ignore[return-value]
+
+
+def _uncast(x: UOp) -> UOp | None:
+    """What a value was before a cast, seen as the value is seen."""
+    if x.op is Ops.CAST:
+        return x.src[0]
+    if x.op not in GroupOp.Movement:
         return None
-    below = tuple(p.src[0] for p in parts)
-    return below if below[0].dtype in (dtypes.float16, dtypes.bfloat16) else None
+    below = _uncast(x.src[0])
+    return None if below is None else rebuild(x, (below, *x.src[1:]))
 
 
 def _way(count: int, devices: int) -> str:

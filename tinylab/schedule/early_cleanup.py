@@ -6,9 +6,12 @@ DETACH and its like, which only gradients look at, go away.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.schedule.effects import buffer_below, is_write
+from tinylab.schedule.views import window_of
 from tinylab.uop.args import ReduceArg
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, identity_element, node_to_shape
 
@@ -87,6 +90,25 @@ def contiguous_of_whole(c: UOp, x: UOp) -> UOp | None:
     return x if c.arg is None and x.has_buffer_identity(after_ok=True) else None
 
 
+def contiguous_of_window(c: UOp, x: UOp, ctx: Container[UOp]) -> UOp | None:
+    """One piece of a buffer is in one piece already, unless the buffer is about to be written."""
+    if c.arg is not None or x.op not in GroupOp.Movement:
+        return None
+    window = window_of(x)
+    if window is None or buffer_below(window.storage) in ctx:
+        return None
+    return window.view()._reshape(x.shape)
+
+
+def written_buffers(root: UOp, ctx: Any = None) -> frozenset[UOp]:
+    """The buffers that a graph writes to."""
+    return frozenset(
+        buffer_below(u)
+        for u in root.toposort(enter_calls=False)
+        if u.op is Ops.AFTER and is_write(u)
+    )
+
+
 _EXPANDED_CONST = UPat(Ops.EXPAND, src=(UPat.cvar("c"), UPat()))
 
 # fmt: off
@@ -96,6 +118,8 @@ pm_early_cleanup = PatternMatcher([
          UPat(Ops.CONTIGUOUS, src=(UPat(Ops.CONTIGUOUS, name="x"),)), lambda x: x),
     Rule("contiguous_of_whole", "contiguous(buffer) -> buffer",
          UPat(Ops.CONTIGUOUS, src=(UPat(name="x"),), name="c"), contiguous_of_whole),
+    Rule("contiguous_of_window", "contiguous(one piece of a buffer) -> that piece",
+         UPat(Ops.CONTIGUOUS, src=(UPat(name="x"),), name="c"), contiguous_of_window),
     Rule("empty_is_const", "a value of size 0 -> a constant",
          UPat(GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.CONTIGUOUS}, name="x"),
          empty_is_const),

@@ -1,7 +1,9 @@
 """The order in which kernels run: a LINEAR of CALLs.
 
 A kernel comes after those whose results it reads, and before those that overwrite what it reads.
-Among the kernels that may run, the one found first runs first (breadth first).
+Among the kernels that may run, the one found first runs first (breadth first). Copies between
+devices wait until no kernel may run, and then go together: a device is not left waiting for one
+copy after the other.
 """
 
 from __future__ import annotations
@@ -78,6 +80,23 @@ def _bare_piece(x: UOp) -> UOp:
     return window._replace(storage=plain(window.storage)).view()
 
 
+class _Ready:
+    """The calls that may run: kernels one by one, then the copies together."""
+
+    def __init__(self) -> None:
+        self.kernels: deque[UOp] = deque()
+        self.copies: list[UOp] = []
+
+    def add(self, call: UOp) -> None:
+        (self.copies if call.src[0].op is Ops.COPY else self.kernels).append(call)
+
+    def take(self) -> list[UOp]:
+        if self.kernels:
+            return [self.kernels.popleft()]
+        found, self.copies = self.copies, []
+        return found
+
+
 def order_kernels(sink: UOp, ctx: Any = None) -> UOp:
     """The LINEAR of a kernel graph.
 
@@ -90,15 +109,17 @@ def order_kernels(sink: UOp, ctx: Any = None) -> UOp:
     for call, before in first.items():
         for b in before:
             later[b].append(call)
-    ready = deque(call for call, count in waiting.items() if count == 0)
-    done = []
-    while ready:
-        call = ready.popleft()
-        done.append(call)
-        for next_call in later[call]:
+    ready = _Ready()
+    for call, count in waiting.items():
+        if count == 0:
+            ready.add(call)
+    done: list[UOp] = []
+    while now := ready.take():
+        done += now
+        for next_call in (c for call in now for c in later[call]):
             waiting[next_call] -= 1
             if waiting[next_call] == 0:
-                ready.append(next_call)
+                ready.add(next_call)
     if len(done) != len(first):
         stuck = [call for call in first if call not in done]
         names = sorted({f"buffer {plain(c.src[1]).arg.slot}" for c in stuck})

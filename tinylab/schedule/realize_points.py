@@ -12,8 +12,10 @@ import itertools
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from tinylab.helpers.context import DONT_REALIZE_EXPAND, FUSE_ARANGE
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
+from tinylab.schedule.limit_buffers import limit_buffers
 from tinylab.schedule.views import contiguous_view_offset
 from tinylab.uop.args import StageArg
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
@@ -56,6 +58,16 @@ class _Static(NamedTuple):
 def _is_storage(x: UOp) -> bool:
     """Whether the value lies in memory already (or is no memory at all)."""
     return x.op in (Ops.BUFFER, Ops.PARAM, Ops.CONST, Ops.AFTER, Ops.STAGE, Ops.MSELECT)
+
+
+def _reads_positions(x: UOp) -> bool:
+    """Whether an operation reads an iota, with nothing but movement between."""
+    sources = list(x.src) if x.op in GroupOp.Elementwise else []
+    for n, s in enumerate(sources):
+        while s.op in GroupOp.Movement:
+            s = s.src[0]
+        sources[n] = s
+    return any(s.op is Ops.STAGE for s in sources)
 
 
 def _repeats(x: UOp, s: UOp) -> bool:
@@ -194,6 +206,8 @@ class RealizePoints:
         ways = len({a.place for a in found})
         if ways > 1 and has_reduce:
             return f"its {ways} consumers index it differently, and it holds a reduction"
+        if not FUSE_ARANGE and _reads_positions(x):
+            return "a value of positions alone: FUSE_ARANGE=0"
         if has_iota and not has_reduce:
             return None  # a comparison of positions: what picks by it becomes a load
         if ways > 1 and (cost > RECOMPUTE_LIMIT or ways > ACCESS_LIMIT):
@@ -215,6 +229,8 @@ class RealizePoints:
                     return f"a reduction that would be computed {times} times"
             if not merges and any(r.arg[-1] is AxisType.REDUCE for r in access.nest):
                 return "a reduction inside another reduction"
+            return None
+        if DONT_REALIZE_EXPAND:
             return None
         last = max((n for n, r in enumerate(access.nest) if r in used), default=-1)
         outer = access.nest[: last + 1]
@@ -328,4 +344,5 @@ def reasons_to_store(sink: UOp, device: str | None) -> StoreContext:
     points = RealizePoints(sink)
     if any(x.op in GroupOp.Elementwise for x in points.reasons):
         points = RealizePoints(sink, known=points.reasons)
-    return StoreContext({**points.reasons, **overlapping_writes(points)}, device)
+    reasons = {**points.reasons, **overlapping_writes(points)}
+    return StoreContext({**limit_buffers(points.order, reasons, device), **reasons}, device)

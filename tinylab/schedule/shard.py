@@ -238,7 +238,10 @@ def reduce_of_parts(x: UOp) -> UOp | None:
     found = shards_of(x.src[0])
     if found is None:
         return None
-    parts = [rebuild(x, (p,)) for p in found.parts]
+    single = all(isinstance(s, int) and s == 1 for s in found.parts[0].shape[: x.arg.count])
+    parts = [
+        p._reshape(p.shape[x.arg.count :]) if single else rebuild(x, (p,)) for p in found.parts
+    ]
     if found.axis is None or found.axis >= x.arg.count:
         return joined(parts, x.axis)
     devices: tuple[str, ...] = x.src[0].device  # type: ignore[assignment]

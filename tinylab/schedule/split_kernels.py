@@ -6,6 +6,7 @@ kernels are equal nodes and are compiled once.
 
 from __future__ import annotations
 
+from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.shard import is_device_number
 from tinylab.uop.args import CallInfo, KernelInfo, RangeArg
@@ -74,10 +75,20 @@ def _parameters(effect: UOp, nodes: list[UOp]) -> tuple[dict[UOp, UOp], list[UOp
     }, arguments
 
 
+def _refuse_several_devices(arguments: list[UOp]) -> None:
+    devices = list(dict.fromkeys(a.device for a in arguments if a.device is not None))
+    if len(devices) > 1:
+        raise ScheduleError(
+            f"all buffers must be on the same device: {devices}",
+            help=f"move the tensors to one, such as .to({devices[0]!r})",
+        )
+
+
 def _kernel(effect: UOp) -> UOp:
     """The CALL of the kernel that has this effect."""
     nodes = _body_nodes(effect)
     new, arguments = _parameters(effect, nodes)
+    _refuse_several_devices(arguments)
     new.update(_loop_numbers(effect, nodes))
     number = None
     for x in nodes:

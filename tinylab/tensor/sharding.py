@@ -30,7 +30,8 @@ class TensorSharding(TensorInterchange):
         """
         names = canonical(tuple(devices))
         if isinstance(names, str):
-            return self.to(names)
+            moved: Self = self.to(names)
+            return moved
         cut = None if axis is None else self._axis(axis)
         found = self._from_uop(self._sharded(names, cut))
         found.is_param = self.is_param
@@ -59,7 +60,8 @@ class TensorSharding(TensorInterchange):
         Raises: ShardError where it is on several devices in another way.
         """
         if isinstance(y.device, str):
-            return self.to(y.device)
+            moved: Self = self.to(y.device)
+            return moved
         if self.device == y.device and self.uop.axis == y.uop.axis:
             return self
         return self.shard(y.device, y.uop.axis)
