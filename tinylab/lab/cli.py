@@ -1,4 +1,4 @@
-"""The `tinylab` command: open a notebook, run one and write a report, print a profile."""
+"""The `tinylab` command: open or run a notebook, print a profile or a recorded cell."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylab.errors import LabError, TinylabError
+from tinylab.lab import trace_command
 from tinylab.profiler import command
 
 DEFAULT_NOTEBOOK = Path("notebooks") / "01_digits.ipynb"
@@ -23,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.command == "profile":
             return command.run(args)
+        if args.command == "trace":
+            return trace_command.run(args)
         return open_lab(notebook, rest) if args.command == "lab" else run(args)
     except TinylabError as error:
         print(f"tinylab: {error}", file=sys.stderr)
@@ -49,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--kernel", help="kernel to use; default: the notebook's, or this Python")
     profile = commands.add_parser("profile", help="list and print what a profile capture holds")
     command.add_arguments(profile)
+    trace = commands.add_parser("trace", help="print passes, matches and graphs of a saved record")
+    trace_command.add_arguments(trace)
     return parser
 
 

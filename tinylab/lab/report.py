@@ -62,7 +62,9 @@ def summary(page: Json) -> str:
     totals = page["totals"]
     words = (("kernels", "kernel"), ("passes", "pass"), ("matches", "match"))
     counts = ", ".join(f"{totals[n]} {one if totals[n] == 1 else n}" for n, one in words)
-    line = f"{page['name']}: {counts} in {totals['elapsed_us'] / 1e6:.2f} s on {page['device']}"
+    line = f"{page['name']}: {counts} in {totals['elapsed_us'] / 1e6:.2f} s"
+    if page["device"]:
+        line += f" on {page['device']}"
     error = page["error"]
     if error:
         first = next(iter(error["message"].splitlines()), "")
