@@ -15,13 +15,7 @@ from tinylab.uop.ops import UOp, shape_to_shape_arg
 
 def reshape(x: UOp, shape: Sequence[int]) -> UOp:
     """The lanes in another shape; none if the shape is the same."""
-    shape = tuple(shape)
-    if x.shape == shape:
-        return x
-    below = x.src[0] if x.op is Ops.RESHAPE else x
-    if below.shape == shape:
-        return below
-    return UOp(Ops.RESHAPE, x.dtype, (below, shape_to_shape_arg(shape)))
+    return x._reshape(shape)
 
 
 def permute(x: UOp, order: Sequence[int]) -> UOp:
