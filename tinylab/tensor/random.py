@@ -7,6 +7,8 @@ so that the graph of a step is the same the next time; draws in between are told
 from __future__ import annotations
 
 import hashlib
+import itertools
+import threading
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """The random numbers of one device: a key, a counter buffer, and how many were drawn since."""
+    """One device and thread: a key, a counter buffer, and how many numbers were drawn since."""
 
-    def __init__(self, seed: int, device: str) -> None:
-        digest = hashlib.sha256(f"{seed} {device}".encode()).digest()
+    def __init__(self, seed: int, device: str, name: str) -> None:
+        digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
         self.key = _one_word(int.from_bytes(digest[:8], "little"), device)
         self.counter = _one_word(0, device)
         self.drawn = 0
@@ -51,6 +53,20 @@ class Stream:
 
 def _one_word(value: int, device: str) -> UOp:
     return buffer_uop(pack([value], dtypes.uint64), dtypes.uint64, (1,), device)
+
+
+_thread_numbers = itertools.count(1)
+
+
+class _Own(threading.local):
+    """What tells the streams of threads apart; those of the main thread have no suffix."""
+
+    def __init__(self) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        self.suffix = "" if main else f" in thread {next(_thread_numbers)}"
+
+
+_own = _Own()
 
 
 class TensorRandom(TensorCreation):
@@ -76,10 +92,10 @@ class TensorRandom(TensorCreation):
             raise CreationError(
                 f"rand only supports single device, got {device=}", help="shard what it gives"
             )
-        streams = TensorRandom._streams
-        if place not in streams:
-            streams[place] = Stream(TensorRandom._seed, place)
-        stream = streams[place]
+        streams, name = TensorRandom._streams, place + _own.suffix
+        if name not in streams:
+            streams[name] = Stream(TensorRandom._seed, place, name)
+        stream = streams[name]
         first = cls._from_uop(stream.take((num + 1) // 2))
         if num == 0:
             return cls.const(0, dtypes.uint32)._broadcast_to((0,))

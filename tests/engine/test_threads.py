@@ -1,0 +1,166 @@
+"""Several threads at once: each gets its own results, and what they share stays whole."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from tinylab import Context, Tensor, TinyJit
+from tinylab.engine.locking import engine_lock
+
+THREADS = 6
+WEIGHT = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+
+@pytest.fixture(autouse=True)
+def _switch_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def in_threads(work: Callable[[int], None]) -> None:
+    """Work done by each of several threads, started together; the first error of any is raised."""
+    errors: list[BaseException] = []
+    start = threading.Barrier(THREADS)
+
+    def run(n: int) -> None:
+        try:
+            start.wait()
+            work(n)
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(THREADS)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(120)
+        assert not t.is_alive(), "a thread hangs"
+    if errors:
+        raise errors[0]
+
+
+def test_each_thread_gets_its_own_results():
+    weight = Tensor(WEIGHT).realize()
+
+    def work(n: int) -> None:
+        rng = np.random.default_rng(n)
+        for _ in range(8):
+            data = rng.integers(0, 9, (int(rng.integers(1, 6)), 8)).astype(np.float32)
+            found = (Tensor(data) @ weight + n).numpy()
+            np.testing.assert_array_equal(found, data @ WEIGHT + n)
+
+    in_threads(work)
+
+
+def test_one_pending_value_is_computed_once_for_all():
+    shared = Tensor(WEIGHT) @ Tensor(WEIGHT) + 1
+
+    def work(n: int) -> None:
+        np.testing.assert_array_equal(shared.numpy(), WEIGHT @ WEIGHT + 1)
+        np.testing.assert_array_equal((shared * n).numpy(), (WEIGHT @ WEIGHT + 1) * n)
+
+    in_threads(work)
+
+
+def test_a_pending_write_happens_once_whoever_realises_it():
+    counter = Tensor(np.zeros(4, np.float32)).realize()
+    counter += 1
+
+    def work(n: int) -> None:
+        counter.realize()
+        np.testing.assert_array_equal(counter.numpy(), np.ones(4, np.float32))
+
+    in_threads(work)
+
+
+def test_writes_of_a_thread_are_in_its_own_order():
+    def work(n: int) -> None:
+        rng = np.random.default_rng(n)
+        for _ in range(6):
+            data = rng.integers(0, 9, (4, 4)).astype(np.float32)
+            x = Tensor(data.copy()).realize()
+            old = x + n
+            x += 2
+            x[0] = 7
+            x += x.T
+            want = data + 2
+            want[0] = 7
+            want = want + want.T
+            np.testing.assert_array_equal(x.numpy(), want)
+            np.testing.assert_array_equal(old.numpy(), data + n)
+
+    in_threads(work)
+
+
+def test_turns_taken_with_the_lock_lose_no_update():
+    counter = Tensor(np.zeros(3, np.float32)).realize()
+
+    def work(n: int) -> None:
+        for _ in range(5):
+            with engine_lock:
+                counter.assign(counter + 1)
+                counter.realize()
+
+    in_threads(work)
+    assert counter.tolist() == [5.0 * THREADS] * 3
+
+
+def test_one_captured_function_serves_all_threads():
+    weight = Tensor(WEIGHT).realize()
+    step = TinyJit(lambda x: (x * 2 + weight.sum(0)).realize())
+
+    def work(n: int) -> None:
+        rng = np.random.default_rng(n)
+        for _ in range(8):
+            data = rng.integers(0, 9, (3, 8)).astype(np.float32)
+            found = step(Tensor(data).realize())
+            np.testing.assert_array_equal(found.numpy(), data * 2 + WEIGHT.sum(0))
+
+    in_threads(work)
+
+
+def test_a_capture_hears_its_own_thread_only():
+    other_is_done = threading.Event()
+
+    def elsewhere() -> None:
+        assert (Tensor([1.0, 2.0]) + 5).numpy().tolist() == [6.0, 7.0]
+        other_is_done.set()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join(60)
+        return (x + 1).realize()
+
+    for n in range(4):
+        assert step(Tensor([float(n)]).realize()).item() == n + 1
+    assert other_is_done.is_set()
+    assert len(step.captured.steps) == 1
+
+
+def test_random_numbers_are_drawn_once_each():
+    Tensor.manual_seed(3)
+    drawn: list[float] = []
+
+    def work(n: int) -> None:
+        for _ in range(4):
+            drawn.extend(Tensor.rand(8).tolist())
+
+    in_threads(work)
+    assert len(set(drawn)) == len(drawn)
+
+
+def test_settings_of_one_thread_are_not_those_of_another():
+    def work(n: int) -> None:
+        with Context(NOOPT=n % 2, SPLIT_REDUCEOP=n % 2):
+            assert Tensor(np.ones(1 << 16, np.float32)).sum().item() == 1 << 16
+
+    in_threads(work)
