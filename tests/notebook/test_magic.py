@@ -1,6 +1,7 @@
 """`%%tinygrad` in a shell, without a browser: options, values, errors, and what is displayed."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -167,20 +168,26 @@ def test_unloading_takes_the_magic_away(shell: InteractiveShell) -> None:
     shell.run_cell("%load_ext tinylab")
 
 
+def run_apart(shell: InteractiveShell, line: str, body: str) -> tuple[Any, Any]:
+    """The same on a thread: a browser's tests may have left a loop running on this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(run, shell, line, body).result()
+
+
 def test_a_cell_awaits_as_any_other_cell_does(shell: InteractiveShell) -> None:
     body = (
         "import asyncio\nfrom tinylab import Tensor\nawait asyncio.sleep(0)\n"
         "y = (Tensor.ones(8).contiguous() + 1).realize()\n%time z = 1\nawait asyncio.sleep(0, 'v')"
     )
-    result, shown = run(shell, "--name rec", body)
+    result, shown = run_apart(shell, "--name rec", body)
     assert result.success, result.error_in_exec
     assert result.result == "v"
     assert shell.user_ns["z"] == 1
     assert len(shell.user_ns["rec"].kernels) >= 1
     assert any("kernel" in str(output.data.get("text/plain")) for output in shown.outputs)
-    result, shown = run(shell, "", "import asyncio\nawait asyncio.sleep(0)\n1 / 0")
+    result, shown = run_apart(shell, "", "import asyncio\nawait asyncio.sleep(0)\n1 / 0")
     assert isinstance(result.error_in_exec, ZeroDivisionError)
     assert "line 3" in shown.stdout
     assert "magics.py" not in shown.stdout
-    result, _ = run(shell, "--nonsense", "await f()")
+    result, _ = run_apart(shell, "--nonsense", "await f()")
     assert not result.success

@@ -183,10 +183,15 @@ export function benchView(context: Context, code: CodeView): BenchView {
   const follow = async (): Promise<void> => {
     const { kernel } = session.state.now;
     if (view.now.tab !== "kernels" || kernel === null || detail?.id === kernel) return;
+    // What is still shown is another kernel's: it must not be edited in this one's name.
+    detail = null;
+    form.el.inert = true;
+    state();
     try {
       const found = await session.kernelDetail(kernel);
       if (session.state.now.kernel !== kernel) return;
       detail = found;
+      form.el.inert = false;
       setText(title, `Opts of ${found.name}`);
       setText(reason, found.reason);
       setText(status, "");
@@ -289,9 +294,15 @@ function historyRow(
     h(
       "td",
       { class: `tl-num tl-ratio${fastest && ok && (row.ratio ?? 1) < 1 ? " tl-fastest" : ""}` },
-      row.ratio === null ? "–" : `${row.ratio.toFixed(2)}×`,
+      ratioText(row.ratio),
     ),
   );
+}
+
+/** 0.5 -> "0.50×", 39.24 -> "39.2×": how much longer than the unedited kernel */
+export function ratioText(ratio: number | null): string {
+  if (ratio === null) return "–";
+  return `${ratio < 10 ? ratio.toFixed(2) : digits(ratio)}×`;
 }
 
 /** "UPCAST(1, 4)" */

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FakeHost } from "../../dev/host.ts";
 import { type FakeRecord, matmulRecord, stepOf } from "../../dev/record.ts";
 import { Session } from "../protocol/session.ts";
+import { ratioText } from "./bench.ts";
 import { tidyAssembly } from "./code.ts";
 import { commandsOf } from "./commands.ts";
 import { mountDebugger } from "./debugger.ts";
@@ -333,6 +334,13 @@ describe("a pass that failed", () => {
     press(root, "ArrowRight");
     await settle();
     expect(root.querySelector(".tl-failure")).toBeNull();
+  });
+});
+
+describe("ratios", () => {
+  it("fit their column, however slow a candidate is", () => {
+    const shown = [null, 0.5, 1, 9.994, 39.24, 1234.5].map(ratioText);
+    expect(shown).toEqual(["–", "0.50×", "1.00×", "9.99×", "39.2×", "1,235×"]);
   });
 });
 
