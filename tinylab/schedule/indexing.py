@@ -213,7 +213,7 @@ def broadcast_index(idx: Index, shape: Sizes) -> Index:
     """The index of an operand that is broadcast: missing axes dropped, axes of size 1 at 0."""
     kept = idx[len(idx) - len(shape) :]
     return tuple(
-        UOp.const(0) if isinstance(s, int) and s == 1 and i.op is not Ops.CONST else i
+        UOp.const(0) if isinstance(s, int) and s == 1 else i
         for i, s in zip(kept, shape, strict=True)
     )
 
