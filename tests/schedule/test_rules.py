@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.schedule.cases import Case, has, is_
-from tests.schedule.device_rules import COLLECTIVES, SHARD, SPLIT_REDUCES
+from tests.schedule.device_rules import COLLECTIVES, CUT, SHARD, SPLIT_REDUCES
 from tests.schedule.graphs import tensor
 from tinylab.dtype import dtypes
 from tinylab.opcodes import AxisType, Ops
@@ -66,6 +66,14 @@ EARLY_CLEANUP = {
     "contiguous_of_whole": Case(
         [(X.contiguous(), is_(X))],
         [X._permute((1, 0)).contiguous(), X.contiguous().replace(arg="wanted all the same")],
+    ),
+    "contiguous_of_copy": Case(
+        [(X.copy_to_device("NULL").contiguous(), is_(X.copy_to_device("NULL")))],
+        [
+            X.copy_to_device("NULL").contiguous().replace(arg="wanted all the same"),
+            CUT.copy_to_device("NULL").contiguous(),
+            (X + 1).contiguous(),
+        ],
     ),
     "contiguous_of_window": Case(
         [

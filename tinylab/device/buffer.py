@@ -6,10 +6,11 @@ import gc
 import sys
 import threading
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from tinylab.device.registry import Device
-from tinylab.dtype import DType
+from tinylab.dtype import DType, dtypes
 from tinylab.errors import AllocationError, BufferError, DeviceError
 from tinylab.helpers.context import LRU, MAX_BUFFER_SIZE
 from tinylab.helpers.measure import GlobalCounters
@@ -32,6 +33,10 @@ class BufferSpec(NamedTuple):
     nolru: bool = False
     zero: bool = False
     external_ptr: int | None = None
+
+
+# Between devices that do not see each other's memory, so much is copied at a time.
+COPY_BYTES = 64 << 20
 
 
 class Owner(NamedTuple):
@@ -191,9 +196,9 @@ class Buffer:
                 _count_memory(self.device, -self.nbytes)
         self._buf = None
 
-    def __del__(self) -> None:
-        # At exit modules may be half gone; the memory goes with the process.
-        if getattr(self, "_buf", None) is not None and not sys.is_finalizing():
+    def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At exit modules are half gone, `sys` too; the memory goes with the process.
+        if getattr(self, "_buf", None) is not None and not at_exit():
             self.deallocate()
 
     def view(self, size: int, dtype: DType, offset: int) -> Buffer:
@@ -236,7 +241,18 @@ class Buffer:
         """Takes over the bytes of another buffer, on whatever device it is."""
         if src.nbytes != self.nbytes:
             raise BufferError(f"copy size mismatch, {src.nbytes} bytes into {self.nbytes}")
+        shared = src.allocator._as_buffer(src._need())
+        if shared is None and self.nbytes > COPY_BYTES:
+            return self._copy_in_pieces(src)
         return self.copyin(src.as_memoryview(allow_zero_copy=True))
+
+    def _copy_in_pieces(self, src: Buffer) -> Buffer:
+        """Through memory of this process, a piece at a time: it never holds the whole."""
+        for start in range(0, self.nbytes, COPY_BYTES):
+            size = min(COPY_BYTES, self.nbytes - start)
+            data = src.view(size, dtypes.uint8, start).ensure_allocated().as_memoryview()
+            self.view(size, dtypes.uint8, start).ensure_allocated().copyin(data)
+        return self
 
     def as_memoryview(
         self, allow_zero_copy: bool = False, force_zero_copy: bool = False, no_sync: bool = False

@@ -1,5 +1,7 @@
 """DISK: a file as memory. "DISK:/path" holds bytes; nothing is computed there.
 
+"DISK:shm:name" is memory that processes share: a file of that name which lies in memory.
+
 A buffer is a map of the file: its bytes are read when they are copied to another device, and what
 is copied in is written. The file is made, and grown, when a buffer needs more than it has.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import pathlib
+import tempfile
 import threading
 from typing import Any, NamedTuple
 
@@ -60,6 +63,8 @@ class DiskDevice(Compiled[FileWindow]):
 
     def __init__(self, device: str) -> None:
         _, _, path = device.partition(":")
+        if path.startswith("shm:"):
+            path = _shared_path(path.removeprefix("shm:"))
         if not path:
             raise DeviceError("DISK needs a path", help='write it behind the name: "DISK:/a/file"')
         self.path = pathlib.Path(path)
@@ -93,6 +98,16 @@ class DiskDevice(Compiled[FileWindow]):
                 return _map_file(self.path, size)
             except OSError as e:
                 raise DeviceError(f"cannot open {self.path}: {e.strerror}") from e
+
+
+def _shared_path(name: str) -> str:
+    """Where memory of a name lies; whoever made it removes the file.
+
+    Raises: DeviceError for a name that is a path.
+    """
+    if not name or "/" in name or os.sep in name:
+        raise DeviceError(f"shared memory needs a plain name, not {name!r}", help="DISK:shm:name")
+    return os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir(), name)
 
 
 def _map_file(path: pathlib.Path, size: int) -> memoryview:

@@ -90,6 +90,11 @@ def contiguous_of_whole(c: UOp, x: UOp) -> UOp | None:
     return x if c.arg is None and x.has_buffer_identity(after_ok=True) else None
 
 
+def contiguous_of_copy(c: UOp, x: UOp) -> UOp | None:
+    """What arrives from another device is stored in one piece."""
+    return x if c.arg is None and isinstance(x.src[0].device, str) else None
+
+
 def contiguous_of_window(c: UOp, x: UOp, ctx: Container[UOp]) -> UOp | None:
     """One piece of a buffer is in one piece already, unless the buffer is about to be written."""
     if c.arg is not None or x.op not in GroupOp.Movement:
@@ -118,6 +123,8 @@ pm_early_cleanup = PatternMatcher([
          UPat(Ops.CONTIGUOUS, src=(UPat(Ops.CONTIGUOUS, name="x"),)), lambda x: x),
     Rule("contiguous_of_whole", "contiguous(buffer) -> buffer",
          UPat(Ops.CONTIGUOUS, src=(UPat(name="x"),), name="c"), contiguous_of_whole),
+    Rule("contiguous_of_copy", "contiguous(copy(x)) -> copy(x)",
+         UPat(Ops.CONTIGUOUS, src=(UPat(Ops.COPY, name="x"),), name="c"), contiguous_of_copy),
     Rule("contiguous_of_window", "contiguous(one piece of a buffer) -> that piece",
          UPat(Ops.CONTIGUOUS, src=(UPat(name="x"),), name="c"), contiguous_of_window),
     Rule("empty_is_const", "a value of size 0 -> a constant",

@@ -17,6 +17,8 @@ from tinylab.uop.intern import make
 from tinylab.uop.ops import ParamArg, UOp, node_to_shape, shape_to_shape_arg
 
 BLOCK = 256
+# Devices whose memory is no block that views can be taken of at any byte.
+_NO_VIEWS = frozenset({"DISK", "TINYFS", "CL", "WEBGPU"})
 
 
 class MemoryPlan(NamedTuple):
@@ -33,6 +35,10 @@ def is_internal(x: UOp) -> bool:
     return x.op is Ops.BUFFER and x.arg.slot <= FIRST_INTERNAL
 
 
+def _kind(x: UOp) -> str:
+    return str(x.arg.device).split(":")[0]
+
+
 def _rounded(x: UOp) -> int:
     size: int = x.shape[0] * x.dtype.itemsize
     return (size + BLOCK - 1) // BLOCK * BLOCK
@@ -43,7 +49,7 @@ def lifetimes(linear: UOp, held: set[UOp]) -> dict[UOp, tuple[int, int]]:
     found: dict[UOp, tuple[int, int]] = {}
     for n, call in enumerate(linear.src):
         for b in map(plain, call.src[1:]):
-            if is_internal(b) and b not in held:
+            if is_internal(b) and b not in held and _kind(b) not in _NO_VIEWS:
                 found[b] = (found[b][0] if b in found else n, n)
     return found
 
