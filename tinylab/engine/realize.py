@@ -121,13 +121,17 @@ def realize_uops(
         return {}
     writes = _writes_below(UOp.sink(*targets))
     asked = set(targets)
+    shown: dict[UOp, UOp] = {}
     if writes and live is not None:
         held = _held(writes, live(), asked)
         # A reader may itself write, and what it overwrites may have readers.
         while len(grown := _writes_below(UOp.sink(*targets, *held.pending))) > len(writes):
             writes = grown
             held = _held(writes, live(), asked)
-        targets += [t for t in held.pending if t not in asked]
+        # A reader that is asked for as CONTIGUOUS(reader) is stored by that already.
+        stored = {t.src[0]: t for t in targets if t.op is Ops.CONTIGUOUS and t.arg is None}
+        shown = {t: stored[t] for t in held.pending if t in stored}
+        targets += [t for t in held.pending if t not in asked and t not in shown]
         writes += held.results
     over = {storage_of(w.src[0]) for w in writes if is_write(w)}
     roots = [_root(t, over, t in asked) for t in targets]
@@ -140,6 +144,7 @@ def realize_uops(
         views = _run(UOp.sink(*roots), place)
     becomes = dict(zip(targets, views, strict=True))
     becomes.update(zip(roots, views, strict=True))
+    becomes.update({t: becomes[root] for t, root in shown.items()})
     return becomes
 
 
