@@ -171,3 +171,14 @@ def test_errors() -> None:
         x.sum().gradient(Tensor([5.0]))
     with pytest.raises(AssertionError):
         x.backward()
+
+
+@pytest.mark.parametrize("last", [lambda a: a.sort(0)[0], lambda a: (a * a).contiguous()])
+def test_a_look_at_something_stored_leaves_its_gradient(last):
+    a = Tensor([3.0, 1.0])
+    value = last(a)
+    value.numpy()
+    (grad,) = value.sum().gradient(a)
+    want = Tensor([3.0, 1.0])
+    (untouched,) = last(want).sum().gradient(want)
+    np.testing.assert_allclose(grad.numpy(), untouched.numpy())

@@ -148,6 +148,8 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
         refuse_data_access()
         # This tensor itself stays a graph: a look at a loss must not cut off its gradient.
         found = self.cast(strong_dtype(self.dtype)).contiguous()
+        if found.uop is self.uop and found.uop.op is Ops.CONTIGUOUS:
+            found = Tensor._from_uop(found.uop.f(Ops.CONTIGUOUS, arg="asked for by a look at it"))
         realize_all([found])
         if memory_at(found.uop) is None:
             found = Tensor._from_uop(found.uop.f(Ops.CONTIGUOUS))
