@@ -119,8 +119,15 @@ export function benchView(context: Context, code: CodeView): BenchView {
     detail = { ...detail, history };
     chosen = row.id;
     drawHistory();
+    reveal();
     if (row.status === "refused") form.check(detail.axes, problemOf(row, form.opts));
     else if (row.source) showCode(row);
+  };
+  /** Scrolls the bench, and nothing around it, so that the newest run is seen. */
+  const reveal = (): void => {
+    const row = rows.firstElementChild?.getBoundingClientRect();
+    const hidden = (row?.bottom ?? 0) - el.getBoundingClientRect().bottom;
+    if (hidden > 0) el.scrollTop += hidden + 8;
   };
   const showCode = (row: HistoryRow): void => {
     const { source = [], assembly = [] } = row;
@@ -217,26 +224,27 @@ export function benchView(context: Context, code: CodeView): BenchView {
   view.watch(["tab"], () => void follow(), signal);
   session.state.watch(["link"], state, signal);
 
-  return {
-    el: h(
-      "div",
-      { class: "tl-side tl-bench" },
-      h(
-        "section",
-        { class: "tl-panel" },
-        h("header", { class: "tl-head" }, title, h("span", { class: "tl-buttons" }, reset, clear)),
-        reason,
-        form.el,
-        h("div", { class: "tl-run-row" }, runButton, stopButton, status),
-      ),
-      h(
-        "section",
-        { class: "tl-panel tl-grow" },
-        h("header", { class: "tl-head" }, h("h3", {}, "Runs")),
-        hint,
-        history,
-      ),
+  const el = h(
+    "div",
+    { class: "tl-side tl-bench" },
+    h(
+      "section",
+      { class: "tl-panel" },
+      h("header", { class: "tl-head" }, title, h("span", { class: "tl-buttons" }, reset, clear)),
+      reason,
+      form.el,
+      h("div", { class: "tl-run-row" }, runButton, stopButton, status),
     ),
+    h(
+      "section",
+      { class: "tl-panel tl-grow" },
+      h("header", { class: "tl-head" }, h("h3", {}, "Runs")),
+      hint,
+      history,
+    ),
+  );
+  return {
+    el,
     run: () => void run(),
     stop,
   };
