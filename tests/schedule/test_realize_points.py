@@ -94,3 +94,15 @@ def test_a_value_with_two_outputs_is_shared_or_recomputed_but_right():
     y = x @ w
     found = check(y.relu(), y.sum(axis=0))
     assert len(found.linear.src) == 3
+
+
+def test_a_long_expression_is_cut_into_equal_kernels():
+    x = tensor(4)
+    y = x
+    for _ in range(2500):
+        y = y + 1.0
+    found = check(y)
+    kernels = {call.src[0] for call in found.linear.src}
+    assert len(found.linear.src) == 3
+    assert len(kernels) == 2
+    assert "more than 1000 operations" in reasons(found)[0]

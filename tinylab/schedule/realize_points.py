@@ -32,6 +32,8 @@ RECOMPUTE_LIMIT = 24
 REPEAT_LIMIT = 16
 # … if that saves at least so many operations.
 SAVED_LIMIT = 1 << 16
+# An expression of more operations is cut: compilers take more than linear time for a long one.
+KERNEL_LIMIT = 1000
 # Ways to read one value that are followed before it is stored, whatever it costs.
 ACCESS_LIMIT = 8
 
@@ -93,7 +95,9 @@ class RealizePoints:
         self.static: dict[UOp, _Static] = {}
         self._force()
         for x in self.order:
-            self.static[x] = self._static(x)
+            self.static[x] = found = self._static(x)
+            if found.cost > KERNEL_LIMIT and x.op in GroupOp.Elementwise and x not in self.reasons:
+                self.reasons[x] = f"its expression has more than {KERNEL_LIMIT} operations"
         for x in reversed(self.order):
             self._visit(x)
 

@@ -124,6 +124,10 @@ def argument_text(u: UOp) -> str:
     return "" if u.arg is None else repr(u.arg)
 
 
+# Indentation stops here: a chain of ten thousand nodes is text of its own length, not its square.
+_DEEPEST = 40
+
+
 def node_repr(root: UOp) -> str:
     """UOp(Ops.X, dtypes.y, arg=…, src=(…)) over indented lines, shared nodes named once."""
     counts: dict[UOp, int] = {}
@@ -136,7 +140,7 @@ def node_repr(root: UOp) -> str:
     stack: list[tuple[UOp | str, int]] = [(root, 0)]
     while stack:
         item, depth = stack.pop()
-        pad = "  " * depth
+        pad = "  " * min(depth, _DEEPEST)
         if isinstance(item, str):
             lines.append(pad + item)
             continue
