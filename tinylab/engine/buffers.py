@@ -43,10 +43,14 @@ def memory_at(x: UOp) -> Buffer | None:
     """The memory of a value that is one piece of a buffer; None for any other."""
     if x.has_buffer_identity():
         return memory_of(x.base)
-    window = window_of(x)
-    if window is None or window.storage.op is not Ops.BUFFER:
+    node = x.base
+    if node.op is not Ops.BUFFER:
         return None
-    whole = memory_of(window.storage)
+    # Of a parameter in its place: what is worked out for a view is kept, and would keep its memory.
+    window = window_of(x.substitute({node: UOp.param(0, node.dtype, node.shape)}, walk=True))
+    if window is None:
+        return None
+    whole = memory_of(node)
     offset = window.offset * x.dtype.itemsize
     return whole.view(window.size, x.dtype, offset).ensure_allocated()
 
