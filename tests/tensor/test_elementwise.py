@@ -195,3 +195,10 @@ def test_errors_name_the_operation_and_both_shapes() -> None:
         a.clip()
     with pytest.raises(TypeError, match="__bool__ on Tensor is not defined"):
         bool(a)
+
+
+@pytest.mark.parametrize("divisor", [3.0, -2.0, 0.0])
+def test_floor_division_of_infinities(divisor: float) -> None:
+    x = np.array([np.inf, -np.inf, 7.0, -7.0, np.nan, 3.0], np.float32)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal((Tensor(x) // divisor).numpy(), x // np.float32(divisor))

@@ -107,7 +107,11 @@ class ElementwiseMixin(Primitives):
         floor = rounding_mode == "floor"
         if a.dtype.kind == "float":
             quotient = a.alu(Ops.MUL, b.alu(Ops.RECIPROCAL))
-            return quotient.floor() if floor else quotient.trunc()
+            if not floor:
+                return quotient.trunc()
+            # inf // 3 has no remainder to take off, so it is no number.
+            endless = a.isinf() & b.ne(0)
+            return endless.where(math.nan, quotient.floor())
         a, b = a._not_bool(), b._not_bool()
         return a.alu(Ops.FLOORDIV if floor else Ops.CDIV, b)
 
