@@ -48,18 +48,22 @@ def storage(dtype: DType) -> np.dtype[Any]:
 
 
 def round_small(x: Array, dtype: DType) -> Array:
-    """Floats rounded to bfloat16 or an fp8 type, ties to even; e4m3 has no infinity."""
+    """Floats rounded to bfloat16 or an fp8 type, ties to even; only e5m2 has an infinity."""
     exponent, mantissa = dtypes.finfo(dtype)
-    bias = (1 << (exponent - 1)) - 1
+    fnuz = dtype in dtypes.fp8_fnuz
+    bias = (1 << (exponent - 1)) - (not fnuz)
     wide = np.asarray(x, np.float64)
     _, power = np.frexp(np.where(np.isfinite(wide), wide, 0.0))
     scale = np.maximum(power - 1, 1 - bias) - mantissa
     rounded = np.ldexp(np.rint(np.ldexp(wide, -scale)), scale)
     rounded = np.where(np.isfinite(wide), rounded, wide)
-    e4m3 = dtype is dtypes.fp8e4m3
-    most = 448.0 if e4m3 else (2 - 2.0**-mantissa) * 2.0**bias
-    over = np.copysign(np.nan if e4m3 else np.inf, wide)
-    return np.where(np.abs(rounded) > most, over, rounded).astype(np.float32)
+    most = {
+        dtypes.fp8e4m3: 448.0, dtypes.fp8e4m3fnuz: 240.0, dtypes.fp8e5m2fnuz: 57344.0
+    }.get(dtype, (2 - 2.0**-mantissa) * 2.0**bias)  # fmt: skip
+    no_infinity = fnuz or dtype is dtypes.fp8e4m3
+    over = np.copysign(np.nan if no_infinity else np.inf, wide)
+    rounded = np.where(np.abs(rounded) > most, over, rounded)
+    return np.where(fnuz & (rounded == 0), 0.0, rounded).astype(np.float32)
 
 
 def cast(x: Array, dtype: DType) -> Array:

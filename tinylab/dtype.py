@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from tinylab.errors import DTypeError
+from tinylab.small_floats import FloatLayout
 
 
 class AddrSpace(enum.IntEnum):
@@ -181,16 +182,20 @@ class _DTypes:
     weakfloat: Final = DType(10, 8, "weakfloat", None, "float")
     fp8e4m3: Final = DType(11, 1, "fp8e4m3", None, "float")
     fp8e5m2: Final = DType(12, 1, "fp8e5m2", None, "float")
-    float16: Final = DType(13, 2, "float16", "e", "float")
-    bfloat16: Final = DType(14, 2, "bfloat16", None, "float")
-    float32: Final = DType(15, 4, "float32", "f", "float")
-    float64: Final = DType(16, 8, "float64", "d", "float")
+    fp8e4m3fnuz: Final = DType(13, 1, "fp8e4m3fnuz", None, "float")
+    fp8e5m2fnuz: Final = DType(14, 1, "fp8e5m2fnuz", None, "float")
+    float16: Final = DType(15, 2, "float16", "e", "float")
+    bfloat16: Final = DType(16, 2, "bfloat16", None, "float")
+    float32: Final = DType(17, 4, "float32", "f", "float")
+    float64: Final = DType(18, 8, "float64", "d", "float")
 
     half, float, double = float16, float32, float64
     char, uchar, short, ushort = int8, uint8, int16, uint16
     int, uint, long, ulong = int32, uint32, int64, uint64
 
-    fp8s = (fp8e4m3, fp8e5m2)
+    fp8_ocp = (fp8e4m3, fp8e5m2)
+    fp8_fnuz = (fp8e4m3fnuz, fp8e5m2fnuz)
+    fp8s = fp8_ocp + fp8_fnuz
     floats = (*fp8s, float16, bfloat16, float32, float64)
     uints = (uint8, uint16, uint32, uint64)
     sints = (int8, int16, int32, int64)
@@ -251,7 +256,8 @@ class _DTypes:
         """
         if dtype not in _FLOAT_LAYOUT:
             raise DTypeError(f"{dtype} is not a floating point type")
-        return _FLOAT_LAYOUT[dtype]
+        layout = _FLOAT_LAYOUT[dtype]
+        return layout.exponent, layout.mantissa
 
     @property
     def default_float(self) -> DType:
@@ -268,13 +274,15 @@ builtins_float: TypeAlias = float
 DTypes = _DTypes
 dtypes: Final = _DTypes()
 
-_FLOAT_LAYOUT = {
-    dtypes.fp8e4m3: (4, 3),
-    dtypes.fp8e5m2: (5, 2),
-    dtypes.float16: (5, 10),
-    dtypes.bfloat16: (8, 7),
-    dtypes.float32: (8, 23),
-    dtypes.float64: (11, 52),
+_FLOAT_LAYOUT: Final[dict[DType, FloatLayout]] = {
+    dtypes.fp8e4m3: FloatLayout(4, 3, "fn"),
+    dtypes.fp8e5m2: FloatLayout(5, 2),
+    dtypes.fp8e4m3fnuz: FloatLayout(4, 3, "fnuz"),
+    dtypes.fp8e5m2fnuz: FloatLayout(5, 2, "fnuz"),
+    dtypes.float16: FloatLayout(5, 10),
+    dtypes.bfloat16: FloatLayout(8, 7),
+    dtypes.float32: FloatLayout(8, 23),
+    dtypes.float64: FloatLayout(11, 52),
 }
 
 DTYPES_DICT: Final[dict[str, DType]] = {
@@ -324,9 +332,8 @@ promo_lattice: Final[dict[DType, tuple[DType, ...]]] = {
     dtypes.uint16: (dtypes.int32, dtypes.uint32),
     dtypes.uint32: (dtypes.int64, dtypes.uint64),
     dtypes.uint64: (dtypes.weakfloat,),
-    dtypes.weakfloat: (dtypes.fp8e5m2, dtypes.fp8e4m3),
-    dtypes.fp8e5m2: (dtypes.float16, dtypes.bfloat16),
-    dtypes.fp8e4m3: (dtypes.float16, dtypes.bfloat16),
+    dtypes.weakfloat: dtypes.fp8s,
+    **dict.fromkeys(dtypes.fp8s, (dtypes.float16, dtypes.bfloat16)),
     dtypes.float16: (dtypes.float32,),
     dtypes.bfloat16: (dtypes.float32,),
     dtypes.float32: (dtypes.float64,),
@@ -396,49 +403,27 @@ def can_lossless_cast(dt0: DType, dt1: DType) -> bool:
     if dt1.kind == "bool":
         return False
     if dt1.kind == "float":
-        significand = 53 if dt1 is dtypes.weakfloat else dtypes.finfo(dt1)[1] + 1
-        if dt0.kind != "float":
-            fits = float(dt0.max) <= _largest(dt1)
-            return dt0.itemsize * 8 - (dt0.kind == "sint") <= significand and fits
-        if dt0 is dtypes.weakfloat:
-            return dt1 is dtypes.float64
-        (e0, m0), (e1, m1) = (
-            dtypes.finfo(dt0),
-            ((11, 52) if dt1 is dtypes.weakfloat else dtypes.finfo(dt1)),
-        )
-        return e0 <= e1 and m0 <= m1
+        wide, narrow = float_layout(dt1), float_layout(dt0) if dt0.kind == "float" else None
+        if narrow is not None:
+            return wide.holds(narrow)
+        fits = float(dt0.max) <= wide.largest
+        return dt0.itemsize * 8 - (dt0.kind == "sint") <= wide.mantissa + 1 and fits
     return dt0.kind != "float" and dt0.min >= dt1.min and dt0.max <= dt1.max
 
 
-def _largest(dtype: DType) -> float:
-    """The largest finite value of a float type."""
-    exponent, mantissa = (11, 52) if dtype is dtypes.weakfloat else dtypes.finfo(dtype)
-    if dtype is dtypes.fp8e4m3:
-        return 448.0
-    return (2.0 - 2.0**-mantissa) * 2.0 ** ((1 << (exponent - 1)) - 1)
-
-
-def _round_to(value: float, dtype: DType) -> float:
-    """The nearest value of a float type, ties to even; too large is an infinity (e4m3: NaN)."""
-    exponent, mantissa = dtypes.finfo(dtype)
-    if value == 0 or math.isinf(value) or math.isnan(value):
-        return math.nan if dtype is dtypes.fp8e4m3 and math.isinf(value) else value
-    bias = (1 << (exponent - 1)) - 1
-    scale = max(math.frexp(value)[1] - 1, 1 - bias) - mantissa
-    rounded = math.ldexp(round(math.ldexp(value, -scale)), scale)
-    if abs(rounded) > _largest(dtype):
-        return math.copysign(math.nan if dtype is dtypes.fp8e4m3 else math.inf, value)
-    return math.copysign(rounded, value)
+def float_layout(dtype: DType) -> FloatLayout:
+    """How the bits of a float type are laid out; a weak float is a double."""
+    return _FLOAT_LAYOUT[dtypes.float64 if dtype is dtypes.weakfloat else dtype]
 
 
 def float_to_fp16(x: float) -> float:
     """X rounded to float16, as a Python float."""
-    return _round_to(x, dtypes.float16)
+    return _FLOAT_LAYOUT[dtypes.float16].round(x)
 
 
 def float_to_bf16(x: float) -> float:
     """X rounded to bfloat16, as a Python float."""
-    return _round_to(x, dtypes.bfloat16)
+    return _FLOAT_LAYOUT[dtypes.bfloat16].round(x)
 
 
 def _to_float32(x: float) -> float:
@@ -467,7 +452,7 @@ truncate: Final[dict[DType, Callable[[Any], Any]]] = {
     dtypes.bfloat16: float_to_bf16,
     dtypes.float32: _to_float32,
     dtypes.float64: float,
-    **{d: functools.partial(_round_to, dtype=d) for d in dtypes.fp8s},
+    **{d: _FLOAT_LAYOUT[d].round for d in dtypes.fp8s},
     **{d: _wrap(d.itemsize * 8, d.kind == "sint") for d in dtypes.ints},
 }
 
@@ -535,7 +520,7 @@ def to_storage_scalar(x: Any, dtype: DType) -> Any:
     if dtype is dtypes.bfloat16:
         return struct.unpack("<I", struct.pack("<f", float_to_bf16(x)))[0] >> 16
     if dtype in dtypes.fp8s:
-        return _pack_small(truncate[dtype](x), dtype)
+        return _FLOAT_LAYOUT[dtype].pack(truncate[dtype](x))
     return x
 
 
@@ -544,38 +529,8 @@ def from_storage_scalar(x: Any, dtype: DType) -> Any:
     if dtype is dtypes.bfloat16:
         return struct.unpack("<f", struct.pack("<I", x << 16))[0]
     if dtype in dtypes.fp8s:
-        return _unpack_small(x, dtype)
+        return _FLOAT_LAYOUT[dtype].unpack(x)
     return x
-
-
-def _pack_small(value: float, dtype: DType) -> int:
-    exponent, mantissa = dtypes.finfo(dtype)
-    sign = 0x80 if math.copysign(1.0, value) < 0 else 0
-    if math.isnan(value):
-        return sign | 0x7F
-    if math.isinf(value):
-        return sign | (((1 << exponent) - 1) << mantissa)
-    bias = (1 << (exponent - 1)) - 1
-    magnitude = abs(value)
-    if magnitude == 0:
-        return sign
-    e = max(math.frexp(magnitude)[1] - 1, 1 - bias)
-    significand = int(math.ldexp(magnitude, mantissa - e))
-    return sign | (((e + bias - 1) << mantissa) + significand)
-
-
-def _unpack_small(bits: int, dtype: DType) -> float:
-    exponent, mantissa = dtypes.finfo(dtype)
-    e, m = (bits >> mantissa) & ((1 << exponent) - 1), bits & ((1 << mantissa) - 1)
-    bias = (1 << (exponent - 1)) - 1
-    if dtype is dtypes.fp8e4m3 and bits & 0x7F == 0x7F:
-        return math.nan
-    if dtype is dtypes.fp8e5m2 and e == (1 << exponent) - 1:
-        value = math.nan if m else math.inf
-    else:
-        significand = m if e == 0 else m | (1 << mantissa)
-        value = math.ldexp(significand, max(e, 1) - bias - mantissa)
-    return -value if bits & 0x80 else value
 
 
 def storage_fmt_for_dtype(dtype: DType) -> str:

@@ -12,7 +12,7 @@ from tinylab.errors import CodegenError
 from tinylab.helpers.context import Context
 from tinylab.uop.ops import UOp
 
-SMALL = [dtypes.float16, dtypes.bfloat16, dtypes.fp8e4m3, dtypes.fp8e5m2]
+SMALL = [dtypes.float16, dtypes.bfloat16, *dtypes.fp8s]
 EDGES = [
     0.0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.999, 65520, 448, 464, 464.1, 57344, 61440,
     2**-24, 2**-25, 2**-25 * 1.0001, 2**-9, 2**-10, 2**-10 * 1.001, 1 + 2**-11, 1 + 2**-11 + 2**-30,

@@ -76,6 +76,7 @@ VALUES = {
     dtypes.bfloat16: [0.5, -2.0, 1e30], dtypes.float32: [0.5, float("inf"), 1e-40],
     dtypes.float64: [0.5, -1e300, 5e-324], dtypes.fp8e4m3: [0.5, -448.0, 1.0],
     dtypes.fp8e5m2: [0.5, -57344.0, 1.0],
+    dtypes.fp8e4m3fnuz: [0.5, -240.0, 1.0], dtypes.fp8e5m2fnuz: [0.5, -57344.0, 1.0],
 }  # fmt: skip
 
 

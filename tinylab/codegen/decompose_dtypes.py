@@ -12,10 +12,11 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from tinylab.codegen.index_dtype import value_order, value_sources
-from tinylab.dtype import DType, dtypes
+from tinylab.dtype import DType, dtypes, float_layout
 from tinylab.errors import CodegenError
 from tinylab.helpers.context import EMULATED_DTYPES
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.small_floats import FloatLayout
 from tinylab.uop.ops import UOp
 
 if TYPE_CHECKING:
@@ -25,69 +26,65 @@ F32, U32, F64 = dtypes.float32, dtypes.uint32, dtypes.float64
 
 
 class SmallFloat(NamedTuple):
-    """How the bits of a small float are laid out. `top` is the code beyond the largest number."""
+    """A small float, what its bits are stored as and how they are laid out."""
 
     dtype: DType
     bits: DType
-    exponent: int
-    mantissa: int
-    top: int
-
-    @property
-    def bias(self) -> int:
-        """What the exponent field of 1.0 holds."""
-        return (1 << (self.exponent - 1)) - 1
-
-    @property
-    def magnitude(self) -> int:
-        """The bits without the sign."""
-        return (1 << (self.exponent + self.mantissa)) - 1
+    layout: FloatLayout
 
     @property
     def dropped(self) -> int:
         """How many bits of float32's mantissa it lacks."""
-        return 23 - self.mantissa
+        return 23 - self.layout.mantissa
+
+    @property
+    def sign_shift(self) -> int:
+        """Where the sign stands."""
+        return self.layout.exponent + self.layout.mantissa
 
 
-# e4m3 has no infinity: beyond 448 (0x7E) there is NaN only.
-LAYOUTS = {
-    dtypes.float16: SmallFloat(dtypes.float16, dtypes.uint16, 5, 10, 0x7C00),
-    dtypes.bfloat16: SmallFloat(dtypes.bfloat16, dtypes.uint16, 8, 7, 0x7F80),
-    dtypes.fp8e4m3: SmallFloat(dtypes.fp8e4m3, dtypes.uint8, 4, 3, 0x7F),
-    dtypes.fp8e5m2: SmallFloat(dtypes.fp8e5m2, dtypes.uint8, 5, 2, 0x7C),
-}
+_BITS = dict.fromkeys(dtypes.fp8s, dtypes.uint8) | dict.fromkeys(
+    (dtypes.float16, dtypes.bfloat16), dtypes.uint16
+)
+LAYOUTS = {d: SmallFloat(d, bits, float_layout(d)) for d, bits in _BITS.items()}
 
 
 # *** bits <-> float32
 
 
-def decode(raw: UOp, layout: SmallFloat) -> UOp:
+def decode(raw: UOp, small: SmallFloat) -> UOp:
     """The float32 of the bits of a small float, exact."""
+    layout = small.layout
     wide = raw.cast(U32)
-    size = wide & layout.magnitude
+    size = wide & (layout.sign - 1)
     # A change of bias is a multiplication by a power of two, also of denormals.
-    number = (size << layout.dropped).bitcast(F32) * 2.0 ** (127 - layout.bias)
-    special = (size << layout.dropped) | 0x7F800000
-    is_special = (size < layout.top).logical_not()
-    magnitude = is_special.where(special, number.bitcast(U32))
-    sign = (wide >> (layout.exponent + layout.mantissa)) << 31
+    number = (size << small.dropped).bitcast(F32) * 2.0 ** (127 - layout.bias)
+    if layout.special == "fnuz":  # the bits of -0.0 are the only NaN
+        magnitude = wide.ne(layout.nan).where(number.bitcast(U32), wide.const_like(0x7FC00000))
+    else:
+        special = (size << small.dropped) | 0x7F800000
+        magnitude = (size < layout.top).where(number.bitcast(U32), special)
+    sign = (wide >> small.sign_shift) << 31
     return (magnitude | sign).bitcast(F32)
 
 
-def encode(x: UOp, layout: SmallFloat) -> UOp:
+def encode(x: UOp, small: SmallFloat) -> UOp:
     """The bits of a small float nearest to a float32, ties to even."""
+    layout = small.layout
     raw = x.bitcast(U32)
     size = raw & 0x7FFFFFFF
-    code = _nearest_code(size, layout)
+    code = _nearest_code(size, small)
     code = (code < layout.top).where(code, code.const_like(layout.top))
     is_nan = size > 0x7F800000
-    code = is_nan.where(code.const_like(layout.magnitude), code)
-    sign = (raw >> 31) << (layout.exponent + layout.mantissa)
-    return (code | sign).cast(layout.bits)
+    code = is_nan.where(code.const_like(layout.nan), code)
+    sign = (raw >> 31) << small.sign_shift
+    if layout.special == "fnuz":  # there is no -0.0
+        sign = code.ne(0).where(sign, sign.const_like(0))
+    return (code | sign).cast(small.bits)
 
 
-def _nearest_code(size: UOp, layout: SmallFloat) -> UOp:
-    dropped = layout.dropped
+def _nearest_code(size: UOp, small: SmallFloat) -> UOp:
+    dropped, layout = small.dropped, small.layout
     half = (1 << (dropped - 1)) - 1
     rounded = (size + half + ((size >> dropped) & 1)) >> dropped
     normal = rounded - ((127 - layout.bias) << layout.mantissa)
@@ -95,8 +92,8 @@ def _nearest_code(size: UOp, layout: SmallFloat) -> UOp:
         return normal
     # Added to a number whose last place is the smallest denormal, a float rounds to multiples.
     anchor = UOp.const(2.0 ** (1 - layout.bias - layout.mantissa + 23), F32)
-    small = (size.bitcast(F32) + anchor).bitcast(U32) - anchor.bitcast(U32).simplify()
-    return (size < ((128 - layout.bias) << 23)).where(small, normal)
+    tiny = (size.bitcast(F32) + anchor).bitcast(U32) - anchor.bitcast(U32).simplify()
+    return (size < ((128 - layout.bias) << 23)).where(tiny, normal)
 
 
 def to_float32_odd(x: UOp) -> UOp:
@@ -113,9 +110,9 @@ def _size(x: UOp) -> UOp:
     return (x < 0.0).where(x * -1.0, x)
 
 
-def round_to(x: UOp, layout: SmallFloat) -> UOp:
+def round_to(x: UOp, small: SmallFloat) -> UOp:
     """A float32 rounded to the values of a small float."""
-    return decode(encode(x, layout), layout)
+    return decode(encode(x, small), small)
 
 
 # *** the pass

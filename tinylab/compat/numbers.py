@@ -25,7 +25,8 @@ _TORCH = {
     "uint16": dtypes.uint16, "int32": dtypes.int32, "uint32": dtypes.uint32, "int64": dtypes.int64,
     "uint64": dtypes.uint64, "float16": dtypes.float16, "bfloat16": dtypes.bfloat16,
     "float32": dtypes.float32, "float64": dtypes.float64, "float8_e4m3fn": dtypes.fp8e4m3,
-    "float8_e5m2": dtypes.fp8e5m2,
+    "float8_e5m2": dtypes.fp8e5m2, "float8_e4m3fnuz": dtypes.fp8e4m3fnuz,
+    "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
 }  # fmt: skip
 
 

@@ -32,6 +32,8 @@ safe_dtypes: dict[str, DType] = {
     "F64": dtypes.float64,
     "F8_E4M3": dtypes.fp8e4m3,
     "F8_E5M2": dtypes.fp8e5m2,
+    "F8_E4M3FNUZ": dtypes.fp8e4m3fnuz,
+    "F8_E5M2FNUZ": dtypes.fp8e5m2fnuz,
 }
 inverse_safe_dtypes: dict[DType, str] = {v: k for k, v in safe_dtypes.items()}
 

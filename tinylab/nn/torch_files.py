@@ -33,6 +33,7 @@ _DTYPES = {
     "uint32": dtypes.uint32, "uint64": dtypes.uint64, "float16": dtypes.float16,
     "bfloat16": dtypes.bfloat16, "float32": dtypes.float32, "float64": dtypes.float64,
     "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2,
+    "float8_e4m3fnuz": dtypes.fp8e4m3fnuz, "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
 }  # fmt: skip
 _MAGIC = 0x1950A86A20F9469CFC6C
 _MOST_OVERLAP = 64  # how often a storage may be repeated by a tensor whose rows overlap

@@ -67,7 +67,7 @@ _TYPES: dict[tuple[int, int], DType] = {
     (1, 8): dtypes.uint8, (1, 16): dtypes.uint16, (1, 32): dtypes.uint32, (1, 64): dtypes.uint64,
     (2, 16): dtypes.float16, (2, 32): dtypes.float32, (2, 64): dtypes.float64,
     (4, 16): dtypes.bfloat16, (6, 8): dtypes.bool, (10, 8): dtypes.fp8e4m3,
-    (12, 8): dtypes.fp8e5m2,
+    (11, 8): dtypes.fp8e4m3fnuz, (12, 8): dtypes.fp8e5m2, (13, 8): dtypes.fp8e5m2fnuz,
 }  # fmt: skip
 _CODES = {dtype: key for key, dtype in _TYPES.items()}
 
