@@ -6,13 +6,15 @@ turns it into a load.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from tinylab.dtype import ConstType, PyConst, dtypes
+from tinylab.dtype import ConstType, PyConst, dtypes, sum_acc_dtype
 from tinylab.errors import DTypeError, IndexingError, OperandError, ShapeError
 from tinylab.mixin.base import Primitives, Shape, Size, same_size
+from tinylab.mixin.buckets import Buckets, buckets, count_at_most, too_many
 from tinylab.mixin.elementwise import _broadcast, _check_broadcast
 from tinylab.mixin.scan import ScanMixin
 from tinylab.opcodes import Ops
@@ -103,6 +105,48 @@ class IndexingMixin(ScanMixin):
         pads[axis] = (0, 0)
         return hit._zero_pad([*pads, (0, 0)]), rows._zero_pad([*pads, (0, 0)])
 
+    def _scatters_many(self, dim: int, index: Self) -> bool:
+        axis = self._axis(dim)
+        return index.ndim == self.ndim > 0 and too_many(
+            index.numel(), self.shape[axis], self.numel() and self.numel() // self.shape[axis]
+        )
+
+    def _scatter_buckets(self, dim: int, index: Self, src: Self) -> tuple[Buckets, Self]:
+        """(for each place of flat self the elements that go to it, the elements in a row)."""
+        axis = self._axis(dim)
+        _check_index_shape(src, index, -1, "scatter")
+        _check_index_shape(self, index, axis, "scatter")
+        src = src.shrink(tuple((0, s) for s in index.shape)).flatten().contiguous()
+        size = self.shape[axis]
+        along = _wrap_negative(index, size)
+        outside = (along < 0) | (along >= size)
+        place = along.cast(dtypes.int64) * math.prod(self.shape[axis + 1 :])
+        for i in range(self.ndim):
+            if i != axis:
+                at = place._iota(index.shape[i], dtypes.int64) * math.prod(self.shape[i + 1 :])
+                place = place + at.reshape((-1, *(1 for _ in index.shape[i + 1 :])))
+        flat = outside.where(-1, place).flatten().contiguous()
+        return buckets(flat, self.numel()), src
+
+    def _scatter_reduce_many(
+        self, dim: int, index: Self, src: Self, reduce: str, include_self: bool
+    ) -> Self:
+        """`scatter_reduce` by sorting."""
+        found, elements = self._scatter_buckets(dim, index, src)
+        before = self.flatten()
+        wide = sum_acc_dtype(self.dtype) if self.dtype.kind == "float" else self.dtype
+        op = {"prod": Ops.MUL, "amax": Ops.MAX}.get(reduce, Ops.ADD)
+        rows = elements[found.order].cast(wide)
+        result = found.reduced(rows, lambda a, b: a.alu(op, b))
+        if include_self:
+            result = result.alu(op, before.cast(wide))
+        if reduce == "mean":
+            count = found.counts() + (1 if include_self else 0)
+            count = found.filled.where(count, 1)
+            result = result / count if wide.kind == "float" else result // count
+        written: Self = found.filled.where(result.cast(self.dtype), before).reshape(self.shape)
+        return written
+
     def scatter(
         self,
         dim: int,
@@ -124,7 +168,13 @@ class IndexingMixin(ScanMixin):
             return self.scatter_reduce(dim, index, src, "sum")
         if reduce == "multiply":
             return self.scatter_reduce(dim, index, src, "prod")
-        hit, rows = self._scatter_hits(dim, index, src.cast(self.dtype))
+        src = src.cast(self.dtype)
+        if self._scatters_many(dim, index):
+            found, elements = self._scatter_buckets(dim, index, src)
+            picked = elements[found.last()]
+            written: Self = found.filled.where(picked, self.flatten()).reshape(self.shape)
+            return written
+        hit, rows = self._scatter_hits(dim, index, src)
         return _last_hit(hit, rows, self)
 
     def scatter_reduce(
@@ -147,6 +197,8 @@ class IndexingMixin(ScanMixin):
             return mirrored.scatter_reduce(
                 dim, index, src._mirrored(), "amax", include_self
             )._mirrored()
+        if self._scatters_many(dim, index):
+            return self._scatter_reduce_many(dim, index, src, reduce, include_self)
         hit, rows = self._scatter_hits(dim, index, src)
         op, start = {"prod": (Ops.MUL, 1), "amax": (Ops.MAX, self.dtype.min)}.get(
             reduce, (Ops.ADD, 0)
@@ -440,16 +492,6 @@ def _mask_places(mask: S, size: int | None) -> S:
     if count == 0 or n == 0:
         return mask.const(-1, dtypes.default_int)._broadcast_to((count,))
     running = mask.cast(dtypes.default_int).cumsum(0).contiguous()
-    below = _count_at_most(running, mask._iota(count, dtypes.default_int))
-    return below.lt(n).where(below, -1)
-
-
-def _count_at_most(ascending: S, wanted: S) -> S:
-    """How many of some ascending numbers are at most each wanted one, by halving."""
-    n = ascending.shape[0]
-    found = wanted.const_like(0)
-    for bit in reversed(range(n.bit_length())):
-        probe = found + (1 << bit)
-        fits = (probe <= n) & (ascending[(probe - 1).minimum(n - 1)] <= wanted)
-        found = fits.where(probe, found).contiguous()
-    return found
+    below = count_at_most(running, mask._iota(count, dtypes.default_int))
+    places: S = below.lt(n).where(below, -1)
+    return places

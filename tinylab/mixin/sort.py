@@ -1,5 +1,8 @@
 """Sorting by a bitonic network; places travel with values, so equal values keep their order.
 
+A value of at most 32 bits and its place are one integer, which is all that the network moves; the
+values are read from where they were. Wider ones move side by side with their places.
+
 Source: Batcher, "Sorting networks and their applications", 1968.
 """
 
@@ -8,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import dtypes
-from tinylab.errors import OperandError, ShapeError
+from tinylab.errors import ShapeError
+from tinylab.mixin.buckets import sorted_places
 from tinylab.mixin.loss import LossMixin
 
 if TYPE_CHECKING:
@@ -30,13 +34,13 @@ class SortMixin(LossMixin):
             return self, self.const_like(0, dtypes.default_int)
         n = self.shape[axis]
         order = (*(i for i in range(self.ndim) if i != axis), axis)
-        values, places = _bitonic(self.permute(order), n, descending)
+        values, places = _in_order(self.permute(order), n, n, descending)
         back = tuple(order.index(i) for i in range(self.ndim))
         return values.permute(back), places.permute(back)
 
     def argsort(self, dim: int = -1, descending: bool = False) -> Self:
         """Where the values in order come from."""
-        return self.sort(dim, descending)[1]
+        return self.detach().sort(dim, descending)[1]
 
     def topk(
         self, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True
@@ -45,18 +49,36 @@ class SortMixin(LossMixin):
 
         [3, 1, 2].topk(2) -> [3, 2], [0, 2]
 
-        Raises: ShapeError when the axis has fewer than k elements; OperandError for sorted_=False.
+        sorted_=False leaves the order open; it is the same one here.
+
+        Raises: ShapeError when the axis has fewer than k elements.
         """
         axis = self._axis(dim)
         size = self.shape[axis] if self.ndim else 1
         if not 0 <= k <= size:
             raise ShapeError(f"topk: {k=} is out of range for axis {dim} of size {size}")
-        if not sorted_:
-            raise OperandError("topk: sorted_=False is not supported", help="leave it out")
-        values, places = self.sort(dim, descending=largest)
-        if self.ndim == 0:
-            return values, places
-        return values._shrink_axis(axis, 0, k), places._shrink_axis(axis, 0, k)
+        if self.ndim == 0 or size <= 1 or self.numel() == 0:
+            values, places = self.sort(dim, descending=largest)
+            if self.ndim == 0:
+                return values, places
+            return values._shrink_axis(axis, 0, k), places._shrink_axis(axis, 0, k)
+        moved = self.transpose(axis, -1)
+        values, places = _in_order(moved, size, k, descending=largest)
+        return values.transpose(axis, -1), places.transpose(axis, -1)
+
+
+# The gradient of a read of so many places compares each with each element.
+_MOST_READ = 1 << 32
+
+
+def _in_order(x: Any, n: int, k: int, descending: bool) -> tuple[Any, Any]:
+    """The first k of the last axis in order, with their places."""
+    last = x.ndim - 1
+    if x.dtype.itemsize > 4 or n * k > _MOST_READ:
+        values, places = _bitonic(x, n, descending)
+        return values._shrink_axis(last, 0, k), places._shrink_axis(last, 0, k)
+    places = sorted_places(x.detach(), descending)._shrink_axis(last, 0, k)
+    return x.gather(last, places), places
 
 
 def _bitonic(x: Any, n: int, descending: bool) -> tuple[Any, Any]:

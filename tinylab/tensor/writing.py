@@ -13,6 +13,7 @@ from tinylab.dtype import dtypes
 from tinylab.engine.locking import alone
 from tinylab.errors import AssignError
 from tinylab.gradient import placed
+from tinylab.mixin.buckets import buckets, too_many
 from tinylab.mixin.indexing import flat_places, parse_index, slice_view, take, tensor_axes
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.tensor.core import ANYTHING
@@ -210,11 +211,19 @@ def _with_elements(view: Any, plan: Any, v: Any) -> Any:
     picked = math.prod(shape)
     rows = value.permute(tuple(order)).reshape((picked, *others))
     flat = places.flat._broadcast_to(shape).reshape(picked)
-    hit = flat.unsqueeze(0).eq(flat._iota(total, flat.dtype).unsqueeze(1))
-    last = hit.where(flat._iota(picked, dtypes.int32) + 1, 0).max(1)
+    last = _last_writer(flat, total)
     chosen = take(rows, (last - 1).maximum(0), (total,), 0, rows.ndim - 1)
     touched = last.ne(0).reshape((total, *(1 for _ in rest)))
     before = view.permute((*axes, *rest))
     found = touched.where(chosen, before.reshape((total, *before.shape[len(axes) :])))
     back = [[*axes, *rest].index(i) for i in range(view.ndim)]
     return found.reshape(before.shape).permute(tuple(back))
+
+
+def _last_writer(flat: Any, total: Any) -> Any:
+    """Of each place, 1 + the last element that goes there, or 0."""
+    if too_many(flat.shape[0], total):
+        found = buckets(flat, total)
+        return found.filled.where(found.last() + 1, 0)
+    hit = flat.unsqueeze(0).eq(flat._iota(total, flat.dtype).unsqueeze(1))
+    return hit.where(flat._iota(flat.shape[0], dtypes.int32) + 1, 0).max(1)
