@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.runtime.kernels import ADD_ONE, COUNT, VALUE, kernel, load_at, store_at
-from tinylab.lab.worker import Job, Slot, Worker
+from tinylab.lab.worker import Job, Outcome, Slot, Worker
 from tinylab.runtime.compilers.llvm import LLVMCompiler
 from tinylab.runtime.isolated.memory import Fault, explain, plan
 
@@ -285,3 +285,21 @@ def test_places_and_meanings():
     assert "stored to b at byte 4096" in explain(fault, [a, b], [0x1 << 40, 0x10000])
     unknown = fault._replace(error=1 << 63)
     assert "touched b" in explain(unknown, [a, b], [0x1 << 40, 0x10000])
+
+
+def test_a_process_that_is_lost_is_replaced_once(worker, monkeypatch):
+    # It goes away by itself, without a fault: no kernel can do that.
+    seen, once = [], worker._once
+
+    def lose_the_first(*args):
+        seen.append(args)
+        return Outcome("lost", "its process ended") if len(seen) == 1 else once(*args)
+
+    monkeypatch.setattr(worker, "_once", lose_the_first)
+    assert run(worker, ADD_ONE).ok
+    assert len(seen) == 2
+
+
+def test_a_process_that_is_lost_again_is_a_crash(worker, monkeypatch):
+    monkeypatch.setattr(worker, "_once", lambda *args: Outcome("lost", "its process ended"))
+    assert run(worker, ADD_ONE).status == "crashed"

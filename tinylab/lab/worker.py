@@ -149,21 +149,36 @@ class Worker:
         """
         with self._lock:
             self._stopped = False
-            if self._child is None:
-                self._child = _nursery().fork()
-            session = _Session(self._child, job, limit_s, budget_s, accept)
-            try:
-                outcome = session.run()
-            except BaseException:
-                self._drop()
-                raise
-            finally:
-                session.close()
-            if not session.alive:
-                self._child = None
+            outcome = self._once(job, limit_s, budget_s, accept)
+            if outcome.status == "lost" and not self._stopped:
+                # No kernel can end a process without a trace: the process was at fault.
+                outcome = self._once(job, limit_s, budget_s, accept)
+            if outcome.status == "lost":
+                outcome.status = "crashed"
             if self._stopped and outcome.status != "ok":
                 outcome = Outcome("stopped", "it was stopped")
             return outcome
+
+    def _once(
+        self,
+        job: Job,
+        limit_s: float,
+        budget_s: float,
+        accept: Callable[[Outcome], bool] | None,
+    ) -> Outcome:
+        if self._child is None:
+            self._child = _nursery().fork()
+        session = _Session(self._child, job, limit_s, budget_s, accept)
+        try:
+            outcome = session.run()
+        except BaseException:
+            self._drop()
+            raise
+        finally:
+            session.close()
+        if not session.alive:
+            self._child = None
+        return outcome
 
     def stop(self) -> None:
         """Ends the job that another thread is running, at once."""
@@ -378,8 +393,9 @@ class _Session:
         if "refused" in answer:
             return Outcome("refused", answer["refused"])
         self.addresses = answer["mapped"]
-        self._receive(self.limit_s)
+        ran = self._receive(self.limit_s)
         outcome = self._check()
+        outcome.first_ns = ran["ran"]
         wanted = outcome.ok and self.budget_s > 0 and (self.accept is None or self.accept(outcome))
         channel.send({"do": "time" if wanted else "no", "budget_ns": int(self.budget_s * 1e9)})
         if wanted:
@@ -412,11 +428,13 @@ class _Session:
         fault, printed = self.child.fault(), self.child.printed()
         if fault is not None and self.addresses:
             return Outcome("crashed", explain(fault, self.regions, self.addresses), log=printed)
-        if printed and not self.addresses:
+        ours = "Traceback (most recent call last)" in printed  # Python's word, not the compiler's
+        if printed and not self.addresses and not ours:
             return Outcome("refused", f"the compiler gave up: {_first_line(printed)}", log=printed)
         if os.WIFSIGNALED(status):
             return Outcome("crashed", f"it was ended by signal {os.WTERMSIG(status)}", log=printed)
-        return Outcome("crashed", "its process ended without a word", log=printed)
+        said = f": {printed.splitlines()[-1]}" if printed else " without a word"
+        return Outcome("lost", f"its process ended{said}", log=printed)
 
 
 def _same(found: bytes, given: bytes | bytearray | memoryview | None) -> bool:

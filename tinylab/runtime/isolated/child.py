@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from typing import Any
 
 from tinylab.errors import TinylabError
@@ -165,7 +166,10 @@ def _serve(tools: _Tools, sock: int, log: int, page: int) -> None:
                 job, blob, files = channel.receive()
                 _Run(tools, channel, job, blob, files[0]).answer()
                 os.close(files[0])
+    except BaseException:
+        traceback.print_exc()  # to the log, which the parent reads
     finally:
+        sys.stderr.flush()
         os._exit(0)
 
 
