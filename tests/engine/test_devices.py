@@ -214,6 +214,15 @@ def test_from_one_device_to_another_and_back():
     np.testing.assert_array_equal(on_one.numpy(), DATA)
 
 
+def test_a_view_that_is_copied_and_written_is_written_in_its_own_memory():
+    data = np.arange(16, dtype=np.int32).reshape(4, 4)
+    x, state = Tensor(data, device="CPU:1").clone().realize(), Tensor(data * 10).clone().realize()
+    state.assign(x.T.to("CPU") * 0 + state)
+    x.T.assign(state.to("CPU:1") + x.T)
+    Tensor.realize(state, x)
+    np.testing.assert_array_equal(x.numpy(), data + data.T * 10)
+
+
 def test_gradients_come_back_to_where_the_value_was():
     x = Tensor(DATA)
     w = Tensor(DATA.T.copy())

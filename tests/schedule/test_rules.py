@@ -67,6 +67,14 @@ EARLY_CLEANUP = {
         [(X.contiguous(), is_(X))],
         [X._permute((1, 0)).contiguous(), X.contiguous().replace(arg="wanted all the same")],
     ),
+    "copy_of_gaps": Case(
+        [(X._permute((1, 0)).copy_to_device("NULL"), lambda u: u.src[0].op is Ops.CONTIGUOUS)],
+        [
+            X.copy_to_device("NULL"),
+            X._shrink((1, 0), (2, 3)).copy_to_device("NULL"),
+            (X + 1)._permute((1, 0)).copy_to_device("NULL"),
+        ],
+    ),
     "contiguous_of_copy": Case(
         [(X.copy_to_device("NULL").contiguous(), is_(X.copy_to_device("NULL")))],
         [

@@ -11,8 +11,9 @@ from typing import Any
 
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.effects import buffer_below, is_write
-from tinylab.schedule.views import window_of
+from tinylab.schedule.views import contiguous_view_offset, stored_below, window_of
 from tinylab.uop.args import ReduceArg
+from tinylab.uop.intern import make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, identity_element, node_to_shape
 
 _MARKS = (Ops.DETACH, Ops.CONTIGUOUS_BACKWARD)
@@ -90,6 +91,17 @@ def contiguous_of_whole(c: UOp, x: UOp) -> UOp | None:
     return x if c.arg is None and x.has_buffer_identity(after_ok=True) else None
 
 
+def copy_of_gaps(x: UOp) -> UOp | None:
+    """A view with gaps is stored before it is copied; as a value, for the view may be written."""
+    view = x.src[0]
+    if view.op not in GroupOp.Movement or stored_below(view) is None:
+        return None
+    if not isinstance(view.device, str) or contiguous_view_offset(view) is not None:
+        return None
+    stored = make(Ops.CONTIGUOUS, view.dtype, (view,), f"is copied to {x.arg}")
+    return stored.copy_to_device(x.arg)
+
+
 def contiguous_of_copy(c: UOp, x: UOp) -> UOp | None:
     """What arrives from another device is stored in one piece."""
     return x if c.arg is None and isinstance(x.src[0].device, str) else None
@@ -123,6 +135,8 @@ pm_early_cleanup = PatternMatcher([
          UPat(Ops.CONTIGUOUS, src=(UPat(Ops.CONTIGUOUS, name="x"),)), lambda x: x),
     Rule("contiguous_of_whole", "contiguous(buffer) -> buffer",
          UPat(Ops.CONTIGUOUS, src=(UPat(name="x"),), name="c"), contiguous_of_whole),
+    Rule("copy_of_gaps", "copy(view with gaps) -> copy(contiguous(view))",
+         UPat(Ops.COPY, name="x"), copy_of_gaps),
     Rule("contiguous_of_copy", "contiguous(copy(x)) -> copy(x)",
          UPat(Ops.CONTIGUOUS, src=(UPat(Ops.COPY, name="x"),), name="c"), contiguous_of_copy),
     Rule("contiguous_of_window", "contiguous(one piece of a buffer) -> that piece",
