@@ -196,3 +196,33 @@ def test_gradients_are_clipped_as_in_pytorch() -> None:
             np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-6)
     with pytest.raises(OptimizerError, match="no parameter has a gradient"):
         optim.clip_grad_norm_([Tensor([1.0])], 1.0)
+
+
+FUSED: dict[str, Any] = {
+    "SGD": lambda ps, **kw: optim.SGD(ps, lr=0.1, momentum=0.9, weight_decay=0.1, **kw),
+    "LARS": lambda ps, **kw: optim.LARS(ps, lr=0.1, **kw),
+    "Adam": lambda ps, **kw: optim.Adam(ps, lr=0.1, **kw),
+    "AdamW": lambda ps, **kw: optim.AdamW(ps, lr=0.1, **kw),
+    "LAMB": lambda ps, **kw: optim.LAMB(ps, lr=0.1, **kw),
+}
+
+
+@pytest.mark.parametrize("name", FUSED)
+def test_a_fused_optimizer_keeps_one_flat_state_and_does_the_same(name: str) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [((4, 5), "float32"), ((7,), "float32"), ((3,), "float16"), ((2, 1, 2), "float32")]
+    values = [rng.normal(size=shape).astype(dtype) for shape, dtype in shapes]
+    found = []
+    for fuse in (0, 1):
+        params = [Tensor(v) for v in values]
+        with Context(FUSE_OPTIM=fuse, TRAINING=1):
+            opt = FUSED[name](params)
+            for _ in range(3):
+                opt.zero_grad()
+                Tensor.usum(*(p.float().square().sum() for p in params)).backward()
+                opt.step()
+        found.append([p.numpy() for p in params])
+        state = [b.shape for b in opt.buffers if b.shape != (1,)]
+        assert (set(state) == {(31,), (3,)}) == bool(fuse)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)

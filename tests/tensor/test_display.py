@@ -111,3 +111,10 @@ def test_a_curve_shows_the_ends_of_each_column():
 def test_a_picture_is_small():
     assert len(shown(Tensor.ones(2000, 2000))) < 20_000
     assert len(png(np.zeros((2, 3, 4), np.uint8))) < 100
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (300, 300), (0, 3)])
+def test_what_cannot_be_read_is_described(shape):
+    x = Tensor.ones(*shape, device="NULL").contiguous().realize()
+    assert repr(x) in (f"<Tensor {shape} dtypes.float on NULL>",) or x.numel() == 0
+    assert ("no copyout on NULL" in x._repr_html_()) == (x.numel() > 0)

@@ -141,7 +141,7 @@ class MovementMixin(ElementwiseMixin):
         [1, 2, 3].flip(0) -> [3, 2, 1]
         """
         axes = self._axes(as_shape((axis, *args)))
-        if len(axes) != len(as_shape((axis, *args))):
+        if self.ndim and len(axes) != len(as_shape((axis, *args))):
             raise IndexingError(f"flip: an axis occurs twice in {as_shape((axis, *args))}")
         if not axes:
             return self

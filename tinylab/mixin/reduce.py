@@ -160,7 +160,7 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         (2, 3) -> (2, 3), each row adding up to 1
         """
         x = self._softmax_input(dtype)
-        top = x.max(axis, keepdim=True).detach()
+        top = x._top(axis)
         powers = (x - top).exp()
         return (powers / powers.sum(axis, keepdim=True)).cast(self._softmax_dtype(dtype))
 
@@ -173,10 +173,15 @@ class ReduceMixin(ActivationMixin, CreationMixin):
     def log_softmax(self, axis: Axes = -1, dtype: DTypeLike | None = None) -> Self:
         """The logarithm of `softmax`, without the loss of small numbers."""
         x = self._softmax_input(dtype)
-        top = x.max(axis, keepdim=True).detach()
+        top = x._top(axis)
         below = x - top
         found = below - below.exp().sum(axis, keepdim=True).log()
         return found.cast(self._softmax_dtype(dtype))
+
+    def _top(self, axis: Axes) -> Self:
+        """The maximum, 0 of no elements; it has no gradient."""
+        nothing = any(same_size(self.shape[i], 0) for i in self._axes(axis))
+        return (self.sum if nothing else self.max)(axis, keepdim=True).detach()
 
     def _softmax_dtype(self, dtype: DTypeLike | None) -> DType:
         return to_dtype(dtype) if dtype is not None else strong_dtype(self._as_float().dtype)
@@ -188,7 +193,7 @@ class ReduceMixin(ActivationMixin, CreationMixin):
     def logsumexp(self, axis: Axes = None, keepdim: bool = False) -> Self:
         """log(sum(exp(self))) along axes, without overflow."""
         x = self._softmax_input(None)
-        top = x.max(axis, keepdim=True).detach()
+        top = x._top(axis)
         # Rows of infinities only: what is subtracted must be finite.
         top = top.isfinite().where(top, 0)
         total = (x - top).exp().sum(axis, keepdim=True).log() + top

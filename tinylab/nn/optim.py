@@ -16,6 +16,7 @@ class Optimizer:
     """What all optimizers share: parameters, a rate, and the step that realizes both.
 
     params: float tensors; they are marked by `is_param_`. lr: the rate, kept in a tensor.
+    fused: the state of all parameters of a type and device lies in one flat tensor.
 
     Raises: OptimizerError for no parameters or a negative rate.
     """
@@ -36,11 +37,48 @@ class Optimizer:
         self.device = device or self.params[0].device
         self.buffers: list[Tensor] = []
         self.fused = bool(fused)
+        self.packs = _packs(self.params) if self.fused else [[i] for i in range(len(self.params))]
         self.lr = Tensor([float(lr)], device=self.device, dtype=_rate_dtype(self.params))
 
     def _state(self) -> list[Tensor]:
-        """Zeros for each parameter."""
-        return [Tensor.zeros(*p.shape, dtype=_state_dtype(p), device=p.device) for p in self.params]
+        """Zeros for each parameter, or for each pack of them."""
+        return [
+            Tensor.zeros(*p.shape, dtype=_state_dtype(p), device=p.device)
+            for p in self._packed(self.params)
+        ]
+
+    def _packed(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """One flat tensor for each pack of several parameters; the others as they are."""
+        if not self.fused:
+            return list(tensors)
+        several = [[tensors[i].flatten() for i in pack] for pack in self.packs]
+        return [
+            flat[0].cat(*flat[1:]) if len(flat) > 1 else tensors[pack[0]]
+            for flat, pack in zip(several, self.packs, strict=True)
+        ]
+
+    def _unpacked(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """What belongs to each parameter, in its shape."""
+        found: dict[int, Tensor] = {}
+        for pack, flat in zip(self.packs, tensors, strict=True):
+            begin = 0
+            for i in pack:
+                shape, size = self.params[i].shape, self.params[i].numel()
+                found[i] = flat if len(pack) == 1 else flat[begin : begin + size].reshape(shape)
+                begin += size
+        return [found[i] for i in range(len(self.params))]
+
+    def _length(self, i: int, t: Tensor) -> Tensor:
+        """The length of a tensor as a vector; in a pack, of the part that an element is in."""
+        pack = self.packs[i]
+        if len(pack) == 1:
+            return t.square().sum().sqrt()
+        sizes, begin, parts = [self.params[j].numel() for j in pack], 0, []
+        for size in sizes:
+            part = t[begin : begin + size].square().sum(keepdim=True).sqrt()
+            parts.append(part.expand(size))
+            begin += size
+        return parts[0].cat(*parts[1:])
 
     def zero_grad(self) -> None:
         """Forget the gradients."""
@@ -72,8 +110,8 @@ class Optimizer:
                 help="call .backward() first, and leave out what the loss does not use",
             )
         grads = [p.grad for p in self.params if p.grad is not None]
-        updates, extra = self._step(self.params, grads)
-        for p, update in zip(self.params, updates, strict=True):
+        updates, extra = self._step(self._packed(self.params), self._packed(grads))
+        for p, update in zip(self.params, self._unpacked(updates), strict=True):
             p.assign(self._moved(p, update))
         return [*extra, *self.params, *self.buffers]
 
@@ -85,6 +123,15 @@ class Optimizer:
     def _step(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         """(what to take from each parameter, tensors to compute besides)."""
         raise NotImplementedError(f"{type(self).__name__}._step")
+
+
+def _packs(params: Sequence[Tensor]) -> list[list[int]]:
+    """The parameters that can lie in one flat tensor: of one type, on one device."""
+    found: dict[Any, list[int]] = {}
+    for i, p in enumerate(params):
+        alone = isinstance(p.device, tuple)  # cut or copied, each in its own way
+        found.setdefault(i if alone else (p.dtype, p.device), []).append(i)
+    return list(found.values())
 
 
 def _rate_dtype(params: Sequence[Tensor]) -> Any:
@@ -172,6 +219,8 @@ class LARS(Optimizer):
         device: Any = None,
         fused: Any = FUSE_OPTIM,
     ) -> None:
+        if fused and ns_steps:
+            raise OptimizerError("FUSE_OPTIM is not allowed for Muon", help="pass fused=False")
         super().__init__(params, lr, device, fused)
         self.momentum, self.wd, self.nesterov, self.classic = (
             momentum,
@@ -194,7 +243,7 @@ class LARS(Optimizer):
         wide = _state_dtype(p)
         t, g = p.detach().cast(wide), grad.cast(wide)
         rate = self.lr.to(p.device).cast(wide)
-        trust = self._trust(t, g)
+        trust = self._trust(i, t, g)
         if self.pre_wd and self.wd:
             g = g + t * self.wd
         # Not classic: the momentum carries the rate; classic: the rate comes last.
@@ -213,11 +262,11 @@ class LARS(Optimizer):
             g = g * trust * rate if trust is not None else g * rate
         return g
 
-    def _trust(self, t: Tensor, g: Tensor) -> Tensor | None:
+    def _trust(self, i: int, t: Tensor, g: Tensor) -> Tensor | None:
         """How far this layer may go: its size over its gradient's."""
         if not self.tcoef:
             return None
-        size, slope = t.square().sum().sqrt(), g.square().sum().sqrt()
+        size, slope = self._length(i, t), self._length(i, g)
         ratio = size * self.tcoef / (slope + size * self.wd)
         return (size > 0).where((slope > 0).where(ratio, 1.0), 1.0)
 
@@ -268,8 +317,6 @@ def Muon(
     Raises: OptimizerError when fused.
     Source: Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024.
     """
-    if fused:
-        raise OptimizerError("FUSE_OPTIM is not allowed for Muon", help="pass fused=False")
     return LARS(
         params,
         lr,
@@ -336,7 +383,7 @@ class LAMB(Optimizer):
         rate = self.lr.to(place).cast(wide)
         if self.adam:
             return up * rate
-        size, length = t.square().sum().sqrt(), up.square().sum().sqrt()
+        size, length = self._length(i, t), self._length(i, up)
         trust = (size > 0).where((length > 0).where(size / length, 1.0), 1.0)
         return up * trust * rate
 

@@ -15,6 +15,7 @@ import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinylab.dtype import strong_dtype
+from tinylab.errors import DeviceError
 from tinylab.tensor import data as host
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def html_of(x: TensorInterchange) -> str:
         return _frame(head, "", "no elements")
     if not x._is_stored():
         return _frame(head, "", "not computed yet: ask .realize(), .tolist() or .numpy()")
-    values = _values(x)
+    try:
+        values = _values(x)
+    except DeviceError as error:  # NULL keeps no values
+        return _frame(head, "", html.escape(str(error)))
     facts = facts_of(values)
     body = _grids(values, facts) if _is_small(values) else _picture(values, facts)
     return _frame(head, body, _words(facts, values))

@@ -155,7 +155,7 @@ class _Owner:
         self.address, self.deleter = address, deleter
 
     def __del__(self) -> None:
-        if self.deleter:
+        if self.deleter and _Deleter:  # the names of a module are gone when the process ends
             _Deleter(self.deleter)(self.address)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ from tinylab.errors import (
     AssignError,
     ContractError,
     CreationError,
+    DeviceError,
     GradientError,
     OperandError,
     ScalarGradientError,
@@ -92,7 +94,8 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
 
     def __repr__(self) -> str:
         if self._is_stored() and self.numel() <= 1000:
-            return f"Tensor({_shown(self)}, dtype={self.dtype}, device={self.device!r})"
+            with contextlib.suppress(DeviceError):  # NULL keeps no values
+                return f"Tensor({_shown(self)}, dtype={self.dtype}, device={self.device!r})"
         return f"<Tensor {self.shape} {self.dtype} on {self.device}>"
 
     def __bool__(self) -> bool:
