@@ -33,7 +33,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(wrong, near):
 
 
 def test_scripts_catch_an_unknown_device():
-    with pytest.raises(ModuleNotFoundError, match=r"No module named 'tinylab.runtime.ops_foo'"):
+    with pytest.raises(ModuleNotFoundError, match="no device is called FOO"):
         Device["FOO"]
 
 
@@ -65,7 +65,7 @@ def test_the_toolchain_follows_dev():
     ("dev", "what"),
     [
         ("CPU:LLVN", "CPU has no renderer LLVN, did you mean: LLVM"),
-        ("CPU:XYZ", "CPU has no renderer XYZ$"),
+        ("CPU:XYZ", "CPU has no renderer XYZ\nhelp: CPU has .*LLVM"),
         ("NULL:LLVMM", "NULL has no renderer LLVMM, did you mean: LLVM"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from tinylab.device.buffer import Allocator, Opaque
 from tinylab.dtype import DType
-from tinylab.errors import CompileError
+from tinylab.errors import CompileError, DeviceError
 from tinylab.helpers.cache import diskcache_get, diskcache_put
 from tinylab.helpers.context import CCACHE, DEV
 from tinylab.helpers.text import select_by_name
@@ -127,7 +127,11 @@ class Compiled(Generic[Opaque]):
         """
         asked = DEV.target(self.kind, arch=self.default_arch)
         message = f"{self.kind} has no renderer {asked.renderer}"
-        found = select_by_name(self.toolchains, lambda t: t.name, asked.renderer, message)
+        try:
+            found = select_by_name(self.toolchains, lambda t: t.name, asked.renderer, message)
+        except DeviceError as error:
+            names = ", ".join(t.name for t in self.toolchains)
+            raise DeviceError(error.message, help=f"{self.kind} has {names}") from None
         return asked._replace(renderer=found[0].name)
 
     @property

@@ -61,7 +61,7 @@ class _Device:
         if kind not in self.known():
             near = closest(kind, self.known())
             raise UnknownDeviceError(
-                f"no device is called {kind}: No module named 'tinylab.runtime.ops_{kind.lower()}'",
+                f"no device is called {kind}",
                 help=f"did you mean {near}?" if near else f"there are {', '.join(self.known())}",
             )
         module = importlib.import_module(f"tinylab.runtime.ops_{kind.lower()}")

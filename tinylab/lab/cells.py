@@ -170,7 +170,9 @@ def _settings(device: str | None, noopt: bool) -> Any:
         changes["NOOPT"] = 1
     with Context(**changes):
         if device:
-            Device.get_class(Device.DEFAULT)  # a wrong name is answered before the cell runs
+            # A wrong name, of a device or a renderer, is answered before the cell runs.
+            Device.get_class(Device.DEFAULT)
+            _ = Device.default.target
         yield
 
 
