@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tinylab.helpers.measure import GlobalCounters as GlobalCounters
     from tinylab.tensor import Tensor as Tensor
     from tinylab.trace.record import record as record
+    from tinylab.trace.store import load as load
     from tinylab.traced import function as function
     from tinylab.uop.ops import UOp as UOp
     from tinylab.uop.sizes import Variable as Variable
@@ -33,6 +34,7 @@ _HOME = {
     "fetch": "tinylab.helpers.cache",
     "function": "tinylab.traced",
     "getenv": "tinylab.helpers.context",
+    "load": "tinylab.trace.store",
     "record": "tinylab.trace.record",
 }
 _MODULES = ("nn",)

@@ -223,3 +223,14 @@ def test_the_compiler_is_not_needed_to_read_a_trace(saved):
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [("", "is a folder"), ("no/r.tlab", "there is no folder .*no to write r.tlab to")],
+)
+def test_what_cannot_be_written_is_told_in_a_sentence(saved, tmp_path, where, what):
+    with pytest.raises(TraceError, match=what) as caught:
+        store.save(saved[0], tmp_path / where)
+    assert "\n" not in caught.value.message
+    assert list(tmp_path.iterdir()) == []

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import LabError, TinylabError
 from tinylab.lab.graph import Json
+from tinylab.lab.work import useful_work
 from tinylab.opcodes import Ops, axis_letters
 from tinylab.trace.lineage import Lineage
+from tinylab.trace.parts import opt_text
 from tinylab.trace.record import KernelRecord, Record
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
 _DEBUG_LOCATION = re.compile(r",? !dbg !\d+")
 # Directives and labels that say nothing about what runs.
 _NOISE = re.compile(r"\s*(\.[a-z_0-9]+\b.*|#.*|;.*|\.L(func|tmp)\w*:.*)?$")
+_AN_OPT = 'such as {"op": "UPCAST", "axis": 0, "arg": 4}'
 _LOCAL_OPS = ("LOCAL", "GROUP", "GROUPTOP", "NOLOCALS")
 
 
@@ -38,7 +40,7 @@ class Kernels:
 
         Raises: LabError if there is none.
         """
-        if not isinstance(kernel, int) or not 0 <= kernel < len(self.record.kernels):
+        if type(kernel) is not int or not 0 <= kernel < len(self.record.kernels):
             count = len(self.record.kernels)
             raise LabError(f"there is no kernel {kernel}: the record has {count}")
         return self.record.kernels[kernel]
@@ -48,6 +50,7 @@ class Kernels:
         if kernel.row is not None:
             return dict(kernel.row)
         ops, mem = estimates(kernel)
+        work = useful_work(kernel)
         elapsed_ns = elapsed(kernel)
         return {
             "id": kernel.id,
@@ -58,7 +61,8 @@ class Kernels:
             "device": kernel.device,
             "elapsed_us": None if elapsed_ns is None else elapsed_ns / 1000,
             "runs": len(kernel.runs_ns),
-            "gflops": rate(ops, elapsed_ns),
+            "gflops": rate(work.flops or None, elapsed_ns) if work else None,
+            "gops": rate(work.other or None, elapsed_ns) if work else None,
             "gbs": rate(mem, elapsed_ns),
             "lines": self.lineage.kernel_lines(kernel.id),
             "ops": ops,
@@ -180,15 +184,13 @@ def _as_int(size: Any) -> int | None:
 
 
 def rate(amount: int | None, elapsed_ns: float | None) -> float | None:
-    """Amount per nanosecond: operations to GFLOP/s, bytes to GB/s."""
+    """Amount per nanosecond: operations to 10^9 a second, bytes to GB/s."""
     return amount / elapsed_ns if amount is not None and elapsed_ns else None
 
 
 def elapsed(kernel: KernelRecord) -> float | None:
     """The middle of the kernel's times in ns; None where nothing was really run."""
-    if not kernel.runs_ns or kernel.device.split(":")[0] == "NULL":
-        return None
-    return statistics.median(kernel.runs_ns)
+    return kernel.median_ns
 
 
 def language(kernel: KernelRecord) -> str:
@@ -200,12 +202,6 @@ def language(kernel: KernelRecord) -> str:
 # *** opts
 
 
-def opt_text(opt: Opt) -> str:
-    """An opt for a table: "UPCAST(1, 4)"."""
-    shown = [str(x) for x in (opt.axis, opt.arg) if x is not None]
-    return f"{opt.op.name}({', '.join(shown)})"
-
-
 def opt_json(opt: Opt) -> Json:
     """An opt as plain data."""
     arg = list(opt.arg) if isinstance(opt.arg, tuple) else opt.arg
@@ -215,12 +211,16 @@ def opt_json(opt: Opt) -> Json:
 def opts_from_json(rows: Sequence[Json]) -> list[Opt]:
     """Opts from plain data.
 
-    Raises: LabError for a name that no opt has.
+    Raises: LabError for a name that no opt has, or for what is no opt.
     """
     from tinylab.codegen.opt import Opt, OptOps
 
+    if not isinstance(rows, (list, tuple)):
+        raise LabError(f"opts are a list, not {rows!r}", help=_AN_OPT)
     found = []
     for row in rows:
+        if not isinstance(row, Mapping):
+            raise LabError(f"{row!r} is no opt", help=_AN_OPT)
         name = str(row.get("op", "")).upper()
         if name not in OptOps.__members__:
             known = ", ".join(OptOps.__members__)
@@ -246,19 +246,20 @@ def _whole(what: str, value: Any) -> int | None:
     """
     if value is None or value == "":
         return None
-    try:
+    if type(value) is int:
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]+\s*", value):
         return int(value)
-    except (TypeError, ValueError):
-        raise LabError(f"the {what} is {value!r}, not a whole number") from None
+    raise LabError(f"the {what} is {value!r}, not a whole number")
 
 
 def allowed_ops(kernel: KernelRecord) -> list[str]:
     """The opts that make sense on the kernel's target."""
     from tinylab.codegen.opt import OptOps
 
-    if kernel.ast is None:
+    renderer = _renderer_or_none(kernel)
+    if kernel.ast is None or renderer is None:
         return []
-    renderer = _renderer(kernel)
     refused = set() if renderer.has_local else set(_LOCAL_OPS)
     refused |= set() if renderer.has_threads else {"THREAD"}
     refused |= set() if renderer.tensor_cores else {"TC"}
@@ -268,16 +269,18 @@ def allowed_ops(kernel: KernelRecord) -> list[str]:
 def scheduler(kernel: KernelRecord) -> Scheduler:
     """The kernel before any opt, ready to be tuned.
 
-    Raises: LabError for a kernel that was not lowered in this process.
+    Raises: LabError for a kernel that was not lowered in this process, DeviceError for one of a
+    device that does not open.
     """
     from tinylab.codegen.opt.kernel import Scheduler
+    from tinylab.device import Device
 
     if kernel.ast is None:
         raise LabError(
             f"kernel {function_name(kernel)} was not lowered here: its graph is only a picture",
             help="run the cell again to change its opts",
         )
-    return Scheduler(kernel.ast, _renderer(kernel))
+    return Scheduler(kernel.ast, Device[kernel.device or None].renderer)
 
 
 def axes(kernel: KernelRecord, opts: Sequence[Opt]) -> tuple[list[Json], Json | None]:
@@ -295,7 +298,7 @@ def axes(kernel: KernelRecord, opts: Sequence[Opt]) -> tuple[list[Json], Json | 
 
 def axes_or_none(kernel: KernelRecord, opts: Sequence[Opt]) -> list[Json]:
     """The axes, or none for a kernel that cannot be tuned here."""
-    return axes(kernel, opts)[0] if kernel.ast is not None else []
+    return axes(kernel, opts)[0] if _renderer_or_none(kernel) and kernel.ast is not None else []
 
 
 def axes_of(tuned: Scheduler) -> list[Json]:
@@ -321,10 +324,17 @@ def sentence(error: BaseException, opt: Opt | None = None) -> str:
     )
 
 
-def _renderer(kernel: KernelRecord) -> Any:
+def _renderer_or_none(kernel: KernelRecord) -> Any:
+    """The renderer of the kernel's device; None where that device does not open.
+
+    What was recorded of the kernel must be shown all the same, so no reason is good enough to fail.
+    """
     from tinylab.device import Device
 
-    return Device[kernel.device or None].renderer
+    try:
+        return Device[kernel.device or None].renderer
+    except Exception:
+        return None
 
 
 # *** text
@@ -358,7 +368,7 @@ def source_lines(
 
 def _tied_lines(kernel: KernelRecord, linear: UOp) -> list[tuple[str, int | None]] | None:
     """(text, index into the LINEAR) for each line, if the renderer can say."""
-    render_lines = getattr(_renderer(kernel), "render_lines", None)
+    render_lines = getattr(_renderer_or_none(kernel), "render_lines", None)
     if render_lines is None:
         return None
     found: list[tuple[str, int | None]] = []
@@ -376,7 +386,7 @@ def assembly_lines(kernel: KernelRecord, source: list[Json]) -> list[Json]:
         return []
     try:
         assembly = Device[kernel.device or None].compiler.assembly(str(text.arg))
-    except TinylabError:
+    except Exception:  # whatever the device or its compiler lacks, the rest can be shown
         return []
     return tie_assembly(assembly, source)
 

@@ -11,22 +11,31 @@ references per match; when the pass ends they are encoded into integers and drop
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import linecache
 import sys
 import threading
 import time
 import weakref
-from array import array
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator
+from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
+from tinylab.helpers.text import ansistrip
 from tinylab.trace import events
 from tinylab.trace.events import Event
 from tinylab.trace.nodes import MEMO_LIMIT, NodeTable
-from tinylab.trace.packing import pack, unpack
+from tinylab.trace.packing import pack
+from tinylab.trace.parts import (
+    Cell as Cell,
+    KernelRecord as KernelRecord,
+    Match as Match,
+    PassRecord as PassRecord,
+    Site as Site,
+    plural,
+)
 from tinylab.uop import rewrite
 from tinylab.uop.ops import PatternMatcher, Rule, UOp
 
@@ -35,72 +44,6 @@ _RUN_LIMIT = 100_000  # times of one kernel, 8 bytes each
 # A kernel that is lowered bears a number of its own in the process: a record's row numbers would
 # mean another kernel to a record that began earlier or later.
 _serials = itertools.count(1)
-
-
-# Where a node was made: frames of the user's code, innermost first, and the tensor method.
-Site = tuple[tuple[Any, ...], str]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The user's code: its text, and the file name that its frames carry."""
-
-    text: str
-    filename: str = ""
-
-
-class Match(NamedTuple):
-    """One replacement: which rule, which node, what it became, how long it took."""
-
-    rule: int
-    before: int
-    after: int
-    elapsed_ns: int
-
-
-@dataclass(slots=True)
-class PassRecord:
-    """One run of a rule table (or of a function) over a graph.
-
-    `stage` is "tensor graph", "schedule" or "kernel"; `batch` the number of the realize it is part
-    of, 0 for none; `error` what ended the pass early, and `failed_rule` the rule that raised it
-    when it was tried on `failed_node`.
-    """
-
-    id: int
-    name: str
-    place: tuple[str, int]
-    bottom_up: bool
-    root_before: int
-    stage: str
-    batch: int = 0
-    kernel: int | None = None
-    parent: int | None = None
-    root_after: int | None = None
-    start_ns: int = 0
-    elapsed_ns: int = 0
-    count: int = 0
-    walk: bool = False
-    enter_calls: bool = False
-    error: str | None = None
-    failed_rule: int | None = None
-    failed_node: int | None = None
-    block: bytes = b""
-
-    @property
-    def changed(self) -> bool:
-        """Whether the pass gave back another graph than it got."""
-        return self.root_after is not None and self.root_after != self.root_before
-
-    @property
-    def matches(self) -> list[Match]:
-        """The replacements in the order in which they happened."""
-        return [Match(*row) for row in zip(*self.columns(), strict=True)]
-
-    def columns(self) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Rules, nodes before, nodes after, times in ns: one list each."""
-        n, flat = self.count, unpack(self.block).tolist() if self.count else []
-        return flat[:n], flat[n : 2 * n], flat[2 * n : 3 * n], flat[3 * n : 4 * n]
 
 
 class Matches(list[tuple[Rule, UOp, UOp, int]]):
@@ -115,37 +58,6 @@ class _OwnTime(threading.local):
     """The time that recording itself has taken on this thread, which is no part of any pass."""
 
     spent_ns = 0
-
-
-@dataclass(slots=True)
-class KernelRecord:
-    """One kernel of the schedule: how it came about and what its runs took.
-
-    `ast` and `program` are the live nodes where the kernel was lowered in this process.
-    """
-
-    id: int
-    name: str
-    data: dict[str, Any]
-    batch: int = 0
-    start_ns: int = 0
-    elapsed_ns: int = 0
-    ast: UOp | None = None
-    ast_id: int | None = None
-    call_id: int | None = None
-    program: UOp | None = None
-    device: str = ""
-    cached: bool = False
-    error: str | None = None
-    runs_ns: array[int] = field(default_factory=lambda: array("Q"))
-    captured: list[weakref.ref[Any]] = field(default_factory=list)  # buffers of the last run
-    row: dict[str, Any] | None = None  # what a file kept of it: its row of the table,
-    page: Callable[[], dict[str, Any]] | None = None  # and all else, read when asked for
-
-    @property
-    def reason(self) -> str:
-        """Why the scheduler gave this value a kernel of its own."""
-        return str(self.data.get("reason") or "")
 
 
 class Record:
@@ -178,6 +90,26 @@ class Record:
         # Nodes that were made and not yet seen in a pass. Most never are: a loop makes its graph
         # anew each time, and a node must not live (with its memory) because someone looks on.
         self._noted: weakref.WeakKeyDictionary[UOp, list[Site]] = weakref.WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        """In a line: <record "cell" on CPU: 3 kernels, 40 passes, 512 matches>."""
+        where = f" on {self.device}" if self.device else ""
+        counts = (
+            plural(len(self.kernels), "kernel"),
+            plural(len(self.passes), "pass"),
+            plural(sum(p.count for p in self.passes), "match"),
+        )
+        facts = self.error_facts()
+        ended = f", ended by {facts['type']}" if facts else ""
+        return f'<record "{self.name}"{where}: {", ".join(counts)}{ended}>'
+
+    def save(self, path: str | Path) -> None:
+        """Write it, and all that can be told of its kernels, to a file for `tinylab.load`.
+
+        Raises: TraceError if the file cannot be written.
+        """
+        # By name: what answers about kernels is built on records, and is not needed to make one.
+        importlib.import_module("tinylab.lab.report").save(self, path)
 
     # *** starting and stopping
 
@@ -394,7 +326,7 @@ class Record:
         with self._lock:
             around = [e for e in events.open_spans() if e.kind == "realize"]
             batch = self._batch_of(around[0]) if around else 0
-            kernel = KernelRecord(len(self.kernels), event.name, event.data, batch)
+            kernel = KernelRecord(len(self.kernels), ansistrip(event.name), event.data, batch)
             self.kernels.append(kernel)
             self._kernel_of[id(event)] = kernel
             serial = event.data.setdefault("kernel", next(_serials))
@@ -412,7 +344,7 @@ class Record:
         kernel.start_ns, kernel.elapsed_ns = event.start_ns, event.elapsed_ns
         kernel.ast, kernel.program = data.get("ast"), data.get("program")
         if kernel.program is not None:
-            kernel.name = str(kernel.program.arg.name)
+            kernel.name = ansistrip(str(kernel.program.arg.name))
         kernel.cached = bool(data.get("cached"))
         kernel.device = str(data.get("device") or "")
         if kernel.ast is not None:

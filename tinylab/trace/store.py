@@ -18,6 +18,7 @@ when asked for: a pass's matches, a kernel's page, the nodes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -31,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinylab.errors import TraceError
+from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import Ops
 from tinylab.trace.events import Event
 from tinylab.trace.facts import RuleFacts, head_facts, rule_facts
@@ -71,18 +73,28 @@ def save(record: Record, path: str | Path, pages: Mapping[int, Page] | None = No
 
     `pages` holds what a viewer would answer about each kernel, since the compiler that could answer
     is not there when the file is read.
+
+    Raises: TraceError if the file cannot be written.
     """
     target = Path(path)
+    if not target.name or target.is_dir():
+        raise TraceError(f"{path} is a folder", help="name a file in it, such as cell.tlab")
+    if not target.parent.is_dir():
+        raise TraceError(f"there is no folder {target.parent} to write {target.name} to")
     unfinished = target.with_name(target.name + f".{os.getpid()}.part")
-    unfinished.unlink(missing_ok=True)
     try:
+        unfinished.unlink(missing_ok=True)
         with closing(sqlite3.connect(unfinished)) as db:
             db.executescript("PRAGMA journal_mode=OFF; PRAGMA page_size=4096;" + _TABLES)
             _Writer(record, db).write(pages or {})
             db.commit()
         os.replace(unfinished, target)
+    except (OSError, sqlite3.Error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TraceError(f"{path} cannot be written: {reason}") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 class _Writer:
@@ -199,7 +211,7 @@ class _Writer:
 
 def _kernel_facts(k: KernelRecord, page: Page | None) -> dict[str, Any]:
     return {
-        "name": k.name,
+        "name": ansistrip(k.name),
         "reason": k.reason,
         "device": k.device,
         "cached": k.cached,
@@ -271,6 +283,7 @@ class StoredRecord(Record):
         super().__init__()
         self.path = path
         self._pages: dict[int, list[Any]] = {}
+        self._events: list[Event] | None = None
         self._check_form()
         self._read_meta()
         texts: dict[int, str] = dict(self._rows("SELECT id, text FROM texts"))
@@ -283,6 +296,17 @@ class StoredRecord(Record):
         for sites, nodes in self._rows(_NOTE_COLUMNS):
             self.notes = _read_notes(sites, nodes)
         self.nodes = _StoredNodes(self)
+
+    @property
+    def events(self) -> list[Event]:
+        """The stream of events, read when first asked for."""
+        if self._events is None:
+            self._events = self.read_events()
+        return self._events
+
+    @events.setter
+    def events(self, events: list[Event]) -> None:
+        self._events = events
 
     def kernel_of(self, event: Event) -> KernelRecord | None:
         """The kernel that an event is about: the file keeps its row."""
@@ -324,7 +348,7 @@ class StoredRecord(Record):
             if kernel.page is not None:
                 kernel.page()
         self.nodes.forget_uops()  # touches the nodes, which are read whole
-        self.events = self.read_events()
+        self._events = self.read_events()
         return self
 
     def _read_passes(self, first: int, columns: list[list[Any]], texts: dict[int, str]) -> None:
@@ -338,7 +362,7 @@ class StoredRecord(Record):
     def _read_kernel(self, facts: dict[str, Any], first: int) -> KernelRecord:
         number = len(self.kernels)
         found = KernelRecord(
-            number, facts["name"], {"reason": facts["reason"], "outs": facts["outs"]}
+            number, ansistrip(facts["name"]), {"reason": facts["reason"], "outs": facts["outs"]}
         )
         found.batch, found.device, found.cached = facts["batch"], facts["device"], facts["cached"]
         found.error, found.ast_id, found.call_id = facts["error"], facts["ast"], facts["call"]
