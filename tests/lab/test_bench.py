@@ -9,6 +9,7 @@ from tinylab.errors import LabError
 from tinylab.lab import bench, compare
 from tinylab.lab.cells import run_cell
 from tinylab.lab.desk import Desk
+from tinylab.lab.work import Work
 from tinylab.lab.worker import Outcome, Worker
 from tinylab.trace.record import record
 
@@ -91,7 +92,9 @@ def test_a_crash_or_an_endless_loop_is_a_message(desk, matmul, monkeypatch):
         answers = iter([Outcome("ok", outputs={0: b""}), Outcome(status, "it stored past its end")])
         monkeypatch.setattr(Worker, "run", lambda *args, answers=answers: next(answers))
         row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
-        assert (row["status"], row["message"]) == (status, "it stored past its end")
+        assert row["status"] == status
+        assert row["message"].startswith("it stored past its end")
+        assert ("`run` takes a longer limit" in row["message"]) == (status == "timeout")
 
 
 def test_a_wrong_result_is_told_with_its_place(desk, matmul, monkeypatch):
@@ -219,3 +222,34 @@ def test_earlier_runs_show_their_source_again(desk, matmul):
     assert (unedited["source"], unedited["opts"]) == (page["source"], page["opts"])
     with pytest.raises(LabError, match="no run 9"):
         desk.answer("row", {"kernel": matmul, "row": 9})
+
+
+def test_a_limit_suits_the_kernel_and_can_be_raised(desk, matmul):
+    assert bench.limit_of(None, None) == bench.LIMIT_S
+    assert bench.limit_of(Work(10, 0), 1e9) == 20
+    assert bench.limit_of(Work(2 * 2048**3, 0), 0.1e9) > 100
+    args = {"kernel": matmul, "opts": [], "limit": 1e-9}
+    row = desk.answer("run", args)["row"]
+    assert row["status"] == "timeout"
+    assert row["message"].endswith("`run` takes a longer limit, such as limit=600")
+    assert desk.answer("run", {**args, "limit": 60})["row"]["status"] == "ok"
+    for wrong in (0, -1, "5", True, float("nan"), float("inf")):
+        with pytest.raises(LabError, match="the limit is"):
+            desk.answer("run", {**args, "limit": wrong})
+
+
+def test_a_slow_kernel_is_timed_by_the_run_that_is_compared(desk, matmul, monkeypatch):
+    monkeypatch.setattr(bench, "_SLOW_NS", 0)
+    row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
+    assert (row["status"], row["runs"]) == ("ok", 1)
+    assert row["ratio"] > 0
+    assert row["median_us"] > 0
+
+
+def test_needless_work_is_no_gain(desk, matmul):
+    useful = 2 * 32 * 64 * 32 + 32 * 32  # multiply, add, and the relu
+    for edit in ([], [("PADTO", 0, 5), ("UPCAST", 0, 5)]):
+        row = desk.answer("run", {"kernel": matmul, "opts": opts(*edit)})["row"]
+        assert row["gflops"] == pytest.approx(useful / (row["median_us"] * 1000), rel=1e-6)
+    own = desk.answer("row", {"kernel": matmul, "row": 0})["row"]
+    assert own["gflops"] == pytest.approx(useful / (own["median_us"] * 1000), rel=1e-6)

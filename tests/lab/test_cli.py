@@ -154,7 +154,7 @@ def test_the_first_notebook_of_the_course_is_the_default(tmp_path, monkeypatch):
     assert cli.find_notebook(None) == cli.DEFAULT_NOTEBOOK
 
 
-def test_lab_opens_the_notebook_and_hands_on_the_rest(tmp_path, monkeypatch):
+def test_lab_opens_the_notebook_and_hands_on_the_rest(tmp_path, monkeypatch, capsys):
     path = notebook(tmp_path, "1")
     started = []
 
@@ -172,6 +172,7 @@ def test_lab_opens_the_notebook_and_hands_on_the_rest(tmp_path, monkeypatch):
             return 0
 
     monkeypatch.setattr(cli.subprocess, "Popen", Server)
+    monkeypatch.setattr(cli.os, "geteuid", lambda: 1000)
     assert cli.main(["lab", str(path), "--no-browser", "--port", "8889"]) == 0
     assert started[0][1:] == ["-m", "jupyterlab", "--no-browser", "--port", "8889", str(path)]
     monkeypatch.setattr(cli, "find_notebook", lambda given: given or "default.ipynb")
@@ -179,3 +180,35 @@ def test_lab_opens_the_notebook_and_hands_on_the_rest(tmp_path, monkeypatch):
     assert started[1][1:] == ["-m", "jupyterlab", "--port", "8889", "default.ipynb"]
     assert cli.main(["lab"]) == 0
     assert started[2][1:] == ["-m", "jupyterlab", "default.ipynb"]
+    monkeypatch.setattr(cli.os, "geteuid", lambda: 0)  # JupyterLab refuses root, unless told
+    assert cli.main(["lab"]) == 0
+    assert started[3][1:] == ["-m", "jupyterlab", "--allow-root", "default.ipynb"]
+    assert "you are root" in capsys.readouterr().out
+    assert cli.main(["lab", "--allow-root"]) == 0
+    assert started[4][1:] == ["-m", "jupyterlab", "--allow-root", "default.ipynb"]
+
+
+def test_a_run_says_nothing_of_how_the_kernel_is_reached(tmp_path, capfd):
+    path = notebook(tmp_path, "print('done')")
+    assert cli.main(["run", str(path)]) == 0
+    said = capfd.readouterr()
+    assert "done" in said.out
+    assert "TCP" not in said.err + said.out
+
+
+@pytest.mark.parametrize("option", ["--html", "--save"])
+def test_what_cannot_be_written_is_told_before_the_run(tmp_path, capsys, option):
+    path = notebook(tmp_path, "print('ran')")
+    for target in (tmp_path, tmp_path / "no" / "x.html"):
+        assert cli.main(["run", str(path), option, str(target)]) == 2
+        said = capsys.readouterr()
+        assert said.err.startswith("tinylab: ")
+        assert "ran" not in said.out
+
+
+def test_keys_in_the_text_are_shown_as_keys(ran):
+    kept = nbformat.v4.new_notebook()
+    kept.cells = [nbformat.v4.new_markdown_cell("Press <kbd>?</kbd>, not <b>x</b>")]
+    text = page(RanNotebook(ran[0].path, kept))
+    assert "<kbd>?</kbd>" in text
+    assert "&lt;b&gt;x&lt;/b&gt;" in text

@@ -1,9 +1,13 @@
+import re
+
 import pytest
 
-from tinylab.errors import LabError
+from tinylab.errors import LabError, TinylabError
+from tinylab.lab import report
 from tinylab.lab.cells import run_cell
 from tinylab.lab.desk import Desk
 from tinylab.lab.kernels import opts_from_json, tie_assembly
+from tinylab.lab.work import Work, useful_work
 
 CELL = """\
 from tinygrad import Tensor
@@ -38,7 +42,7 @@ def test_a_row_says_what_the_kernel_is(desk, matmul):
     assert row["runs"] == 1
     assert row["ops"] >= 2 * 32 * 64 * 16
     assert row["mem_bytes"] == 4 * (32 * 64 + 64 * 16 + 32 * 16)
-    assert row["gflops"] == pytest.approx(row["ops"] / (row["elapsed_us"] * 1000))
+    assert row["gflops"] == pytest.approx((2 * 32 * 64 * 16 + 32 * 16) / (row["elapsed_us"] * 1000))
     assert row["gbs"] == pytest.approx(row["mem_bytes"] / (row["elapsed_us"] * 1000))
 
 
@@ -185,3 +189,85 @@ def test_lines_mark_nodes_of_kernels_too(desk, matmul):
             told = desk.answer("node", {"pass": pass_id, "node": node})
             assert told["lines"] == [4]
             assert told["kernels"] == [matmul]
+
+
+@pytest.mark.parametrize(
+    ("value", "flops", "other"),
+    [
+        ("Tensor.empty(8, 4) + 1", 32, 0),
+        ("Tensor.empty(8, 4).sum()", 32, 0),
+        ("(Tensor.empty(8, 4) > 0).where(Tensor.empty(8, 4), 2.0)", 32, 0),
+        ("Tensor.empty(8, 4).tril().contiguous()", 0, 0),
+        ("Tensor.empty(8, dtype='int32') * 3", 0, 8),
+        ("Tensor.empty(8, 4).cast('int32')", 0, 0),
+        ("Tensor.empty(8, 4).permute(1, 0).contiguous()", 0, 0),
+        ("Tensor.empty(6, 4).pad(((0, 2), (0, 0))) * 2", 32, 0),
+        ("Tensor.empty(16, 32) @ Tensor.empty(32, 8)", 2 * 16 * 32 * 8, 0),
+    ],
+)
+def test_work_is_what_the_kernel_is_asked_for(value, flops, other):
+    run = run_cell(f"from tinygrad import Tensor\n({value}).realize();", {}, device="NULL")
+    assert run.error is None, run.error
+    assert useful_work(run.record.kernels[-1]) == Work(flops, other)
+
+
+def test_integer_work_is_not_called_floating():
+    run = run_cell("from tinygrad import Tensor\nTensor.arange(64).contiguous().realize();", {},
+                   device="CPU")  # fmt: skip
+    row = Desk(run.record).overview()["kernels"][-1]
+    assert row["gflops"] is None
+    assert "GFLOP" not in report.text(run.record).splitlines()[-1]
+
+
+def test_a_kernel_of_a_device_that_does_not_open_is_shown():
+    source = "from tinygrad import Tensor\n(Tensor.empty(16) + 1).realize();"
+    record = run_cell(source, {}, device="CPU").record
+    for kernel in record.kernels:
+        kernel.device = "GPUU"
+    desk = Desk(record)
+    assert "source of" in report.html(record)
+    page = desk.answer("kernel", {"kernel": 0})
+    assert page["source"]
+    assert (page["allowed"], page["axes"], page["assembly"]) == ({"ops": []}, [], [])
+    row = desk.answer("run", {"kernel": 0, "opts": []})["row"]
+    assert row["status"] == "refused"
+    assert "no device is called GPUU" in row["message"]
+    with pytest.raises(TinylabError, match="no device is called GPUU"):
+        desk.answer("actions", {"kernel": 0, "opts": []})
+
+
+@pytest.mark.parametrize("lost", ["program", "ast"])
+def test_a_kernel_that_lacks_a_part_is_shown(lost):
+    source = "from tinygrad import Tensor\n(Tensor.empty(16) + 1).realize();"
+    record = run_cell(source, {}, device="CPU").record
+    setattr(record.kernels[0], lost, None)
+    assert "kernel" in report.html(record)
+    Desk(record).answer("kernel", {"kernel": 0})
+    assert repr(record.kernels[0])
+
+
+@pytest.mark.parametrize(
+    ("opts", "what"),
+    [
+        (["x"], "'x' is no opt"),
+        ("UPCAST", "opts are a list"),
+        ([{"op": "UPCAST", "axis": 0, "arg": 2.5}], "the amount of UPCAST is 2.5"),
+        ([{"op": "UPCAST", "axis": True, "arg": 2}], "the axis of UPCAST is True"),
+        ([{"op": "SWAP", "axis": 0, "arg": [1, None, 1.5]}], "the amount of SWAP is 1.5"),
+    ],
+)
+def test_what_is_no_opt_is_refused_in_a_sentence(desk, matmul, opts, what):
+    for ask in ("run", "actions"):
+        with pytest.raises(LabError, match=what):
+            desk.answer(ask, {"kernel": matmul, "opts": opts})
+
+
+def test_a_kernel_is_one_line(desk, matmul):
+    kernel = desk.record.kernels[matmul]
+    assert re.fullmatch(
+        r"<kernel \d+ r_\w+: (\w+\(.*?\) ?)*, CPU, [\d.]+ .s, asked for.*>", repr(kernel)
+    )
+    for shown in (desk.record, *desk.record.kernels, *desk.record.passes):
+        assert len(repr(shown)) < 300
+        assert "\n" not in repr(shown)
+        assert "\x1b" not in repr(shown)

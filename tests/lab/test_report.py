@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import tinylab
 from tests.trace.programs import recorded_attention
 from tinylab.lab import player, report
 from tinylab.lab.cells import run_cell
+from tinylab.lab.desk import answer
 from tinylab.lab.picture import MOST_KERNELS, kernel_graph, ranks
 from tinylab.lab.player import Book
 from tinylab.trace.record import Record
@@ -185,3 +187,40 @@ def named(node):
 def test_a_report_without_the_front_end_is_the_static_one(record, monkeypatch):
     monkeypatch.setattr(player, "find_bundle", lambda: None)
     assert player.player([record]) == ""
+
+
+def test_an_interrupt_has_no_message_and_no_colon(record):
+    stopped = run_cell("raise KeyboardInterrupt", {}, device="NULL").record
+    assert report.text(stopped).endswith("; ended by KeyboardInterrupt")
+
+
+def test_a_saved_record_keeps_what_was_known_of_its_kernels(tmp_path):
+    source = "from tinygrad import Tensor\n(Tensor.empty(64, 64).sum(1) + 1).realize();"
+    made = run_cell(source, {}, device="CPU").record
+    path = tmp_path / "r.tlab"
+    made.save(path)
+    read = tinylab.load(path)
+    read.save(tmp_path / "again.tlab")
+    for each in (read, tinylab.load(tmp_path / "again.tlab")):
+        assert repr(each) == repr(made)
+        assert len(each.events) == len(made.events)
+        for one, two in zip(made.kernels, each.kernels, strict=True):
+            assert repr(one) == repr(two)
+            assert "\x1b" not in two.name
+            assert two.source.count("\n") > 10
+        pages = [answer(r, "kernel", {"kernel": 0}) for r in (made, each)]
+        assert pages[0] == pages[1]
+        assert pages[0]["assembly"]
+
+
+def test_a_pass_that_is_a_table_of_its_name_is_listed_once():
+    source = "from tinygrad import Tensor\n(Tensor.empty(8).exp2() // 3).realize();"
+    made = run_cell(source, {}, device="NULL").record
+    page = answer(made, "overview")
+    rows = {row["id"]: row for stage in page["stages"] for row in stage["passes"]}
+    for row in rows.values():
+        parent = rows.get(row["parent"])
+        assert row["parent"] is None or parent is not None
+        assert parent is None or parent["name"] != row["name"] or parent["matches"]
+    (once,) = [row for row in rows.values() if row["name"] == "decompose_ops"]
+    assert once["matches"]

@@ -67,7 +67,9 @@ def test_modules_are_not_aliased_outside_the_cell(shell: InteractiveShell) -> No
         ("--device", "--device needs a value, as in --device NULL"),
         ("--name 3x", "--name 3x: a variable cannot be called that"),
         ("word", "has no option word; %%tinygrad --help lists the options"),
+        ("--name class", "--name class: a variable cannot be called that"),
         ("--device NUL", "did you mean NULL?"),
+        ("--device CPU:FOO", "CPU has no renderer FOO; CPU has "),
         ("--name 'open", "cannot read the options"),
     ],
 )
@@ -191,3 +193,27 @@ def test_a_cell_awaits_as_any_other_cell_does(shell: InteractiveShell) -> None:
     assert "magics.py" not in shown.stdout
     result, _ = run_apart(shell, "--nonsense", "await f()")
     assert not result.success
+
+
+def test_an_unknown_device_in_the_cell_keeps_record_and_traceback(
+    shell: InteractiveShell,
+) -> None:
+    body = "from tinylab import Tensor\nx = Tensor([1.0, 2.0])\nz = (x * 2).to('GPUU').numpy()"
+    result, shown = run(shell, "--name rec", body)
+    assert "no device is called GPUU" in str(result.error_in_exec)
+    assert "No module" not in str(result.error_in_exec)
+    assert isinstance(shell.user_ns["rec"], Record)
+    assert any("ended by UnknownDeviceError" in str(o.data) for o in shown.outputs)
+
+
+def test_a_record_that_cannot_be_drawn_hides_nothing(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(record: Record) -> None:
+        raise OSError("no such library")
+
+    monkeypatch.setattr(magics.report, "mimebundle", fail)
+    result, shown = run(shell, "--name rec", "1 / 0")
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert "the debugger cannot be shown: OSError: no such library" in shown.stderr
+    assert isinstance(shell.user_ns["rec"], Record)

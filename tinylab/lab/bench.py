@@ -7,6 +7,7 @@ is timed in the same minutes, in turns with the edited one: A B, B A, A B ...
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 import threading
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from tinylab.lab.kernels import (
     Kernels,
     assembly_lines,
     axes,
-    estimates,
+    elapsed,
     opt_json,
     opts_from_json,
     part,
@@ -28,6 +29,7 @@ from tinylab.lab.kernels import (
     sentence,
     source_lines,
 )
+from tinylab.lab.work import Work, useful_work
 from tinylab.lab.worker import Job, Outcome, Slot, Worker
 from tinylab.opcodes import Ops
 from tinylab.trace import events
@@ -38,7 +40,10 @@ if TYPE_CHECKING:
     from tinylab.uop.ops import UOp
 
 ROUNDS = 5
-LIMIT_S = 5.0
+LIMIT_S = 5.0  # the least time limit of a run
+_SLOWER = 20  # a run may take so many times what the unedited kernel takes
+_LEAST_FLOPS = 1e8  # a second: a loop that misses the cache at each load does as much
+_SLOW_NS = 0.5e9  # a run of more is a sample by itself: no five more of it for each round
 _BUDGET_S = 0.012
 Progress = Callable[[str], None]
 
@@ -53,7 +58,7 @@ class Tried:
     message: str = ""
     samples_ns: list[float] = field(default_factory=list)
     ratio: float | None = None
-    ops: int | None = None
+    work: Work | None = None  # of the unedited kernel: work that opts add is no gain
     difference: Difference | None = None
     source: list[Json] = field(default_factory=list)
     assembly: list[Json] = field(default_factory=list)
@@ -72,7 +77,8 @@ class Tried:
             "p90_us": times[min(len(times) - 1, len(times) * 9 // 10)] / 1000 if times else None,
             "runs": len(times),
             "ratio": self.ratio,
-            "gflops": rate(self.ops, median),
+            "gflops": rate(self.work.flops or None, median) if self.work else None,
+            "gops": rate(self.work.other or None, median) if self.work else None,
             "max_error": self.difference.largest if self.difference else None,
             "source": self.source,
             "assembly": self.assembly,
@@ -117,19 +123,32 @@ class Bench:
         return {"stopped": running}
 
     def run(
-        self, number: int, opts: Sequence[Json], progress: Progress = lambda text: None
+        self,
+        number: int,
+        opts: Sequence[Json],
+        progress: Progress = lambda text: None,
+        limit_s: float | None = None,
     ) -> Json:
-        """Try a kernel with these opts; the row says how it went, also when it was refused."""
+        """Try a kernel with these opts; the row says how it went, also when it was refused.
+
+        One run may take `limit_s`; not given, what suits the kernel.
+
+        Raises: LabError for a limit that is none.
+        """
         kernel = self.kernels.get(number)
+        if limit_s is not None and not _is_limit(limit_s):
+            raise LabError(f"the limit is {limit_s!r}", help="give seconds, such as 60")
         with self._lock, events.quietly():
             self._running = number
             self._stop.clear()
             try:
-                return self._try(kernel, opts_from_json(opts), progress).row()
+                return self._try(kernel, opts_from_json(opts), progress, limit_s).row()
             finally:
                 self._running = None
 
-    def _try(self, kernel: KernelRecord, opts: list[Opt], progress: Progress) -> Tried:
+    def _try(
+        self, kernel: KernelRecord, opts: list[Opt], progress: Progress, limit_s: float | None
+    ) -> Tried:
         history = self._tried.setdefault(kernel.id, [])
         if not history:
             history.append(
@@ -143,10 +162,11 @@ class Bench:
         except TinylabError as error:
             tried.status, tried.message = "refused", self._why_refused(kernel, opts, error)
             return tried
-        tried.ops = estimates(edited)[0]
+        tried.work = useful_work(kernel)
         tried.source = source_lines(edited)
         tried.assembly = assembly_lines(edited, tried.source)
-        self._measure(kernel, edited, history[0], tried, progress)
+        history[0].work = tried.work
+        self._measure(kernel, edited, history[0], tried, progress, limit_s)
         return tried
 
     @staticmethod
@@ -157,7 +177,10 @@ class Bench:
     @staticmethod
     def _why_refused(kernel: KernelRecord, opts: list[Opt], error: TinylabError) -> str:
         """The sentence, with the opt that it is about."""
-        problem = axes(kernel, opts)[1] if kernel.ast is not None else None
+        try:
+            problem = axes(kernel, opts)[1]
+        except TinylabError:  # there is no such kernel here, or no such device: as `error` says
+            problem = None
         return str(problem["message"]) if problem else sentence(error)
 
     def _measure(
@@ -167,6 +190,7 @@ class Bench:
         own: Tried,
         tried: Tried,
         progress: Progress,
+        limit_s: float | None,
     ) -> None:
         """Run both on the same inputs, compare what they leave, then time them in turns."""
         try:
@@ -176,13 +200,14 @@ class Bench:
             tried.message = f"compiled, not run: {error.message}"
             return
         progress("running the unedited kernel")
-        expected = self._once(jobs[0])
+        expected = self._once(jobs[0], limit_s or limit_of(tried.work, elapsed(kernel)))
         if not expected.ok:
             tried.status = expected.status
             tried.message = f"the unedited kernel: {expected.message}"
             return
         progress("running and comparing")
-        found = self._once(jobs[1])
+        limit_s = limit_s or limit_of(tried.work, expected.first_ns)
+        found = self._once(jobs[1], limit_s)
         if not found.ok:
             tried.status, tried.message = found.status, found.message
             return
@@ -190,13 +215,20 @@ class Bench:
         if not tried.difference.within:
             tried.status, tried.message = "wrong", tried.difference.message
             return
-        own.ops = own.ops or estimates(kernel)[0]
-        self._time(jobs, own, tried, progress)
+        if max(expected.first_ns, found.first_ns) > _SLOW_NS:
+            own.samples_ns.append(expected.first_ns)
+            tried.samples_ns.append(found.first_ns)
+            own.ratio, tried.ratio = 1.0, found.first_ns / expected.first_ns
+        else:
+            self._time(jobs, own, tried, progress)
 
-    def _once(self, job: Job) -> Outcome:
+    def _once(self, job: Job, limit_s: float) -> Outcome:
         if self._stop.is_set():
             return Outcome("stopped", "it was stopped")
-        return Worker.shared().run(job, LIMIT_S, 0)
+        outcome = Worker.shared().run(job, limit_s, 0)
+        if outcome.status == "timeout":
+            outcome.message += "; `run` takes a longer limit, such as limit=600"
+        return outcome
 
     def _time(self, jobs: list[Job], own: Tried, tried: Tried, progress: Progress) -> None:
         ratios = []
@@ -217,6 +249,21 @@ class Bench:
             ratios.append(pair[1].median_us / pair[0].median_us)
         if ratios:
             own.ratio, tried.ratio = 1.0, statistics.median(ratios)
+
+
+def limit_of(work: Work | None, own_ns: float | None) -> float:
+    """Seconds that a run may take: by what the kernel has to do, and by what it took as it was.
+
+    a tiny kernel -> 5;  a (2048, 2048) @ (2048, 2048) matmul -> 172
+    """
+    flops = work.flops if work else 0
+    return max(LIMIT_S, _SLOWER * (own_ns or 0) / 1e9, flops / _LEAST_FLOPS)
+
+
+def _is_limit(limit_s: Any) -> bool:
+    """Whether it is a number of seconds."""
+    is_number = isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool)
+    return is_number and 0 < limit_s < math.inf
 
 
 # *** compiling and running one

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -75,13 +76,22 @@ def open_lab(notebook: str | None, rest: Sequence[str] = ()) -> int:
     path = find_notebook(notebook)
     if importlib.util.find_spec("jupyterlab") is None:
         raise LabError("JupyterLab is not installed", help="pip install jupyterlab")
-    command = [sys.executable, "-m", "jupyterlab", *rest, str(path)]
+    command = [sys.executable, "-m", "jupyterlab", *rest, *_as_root(rest), str(path)]
     with subprocess.Popen(command) as server:
         while True:
             try:
                 return server.wait()
             except KeyboardInterrupt:
                 continue  # JupyterLab asks, and ends when it is told to
+
+
+def _as_root(rest: Sequence[str]) -> list[str]:
+    """What JupyterLab must be told when the user is root, as in most containers."""
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    if not is_root or any(each.startswith("--allow-root") for each in rest):
+        return []
+    _say("tinylab: you are root: JupyterLab is started with --allow-root")
+    return ["--allow-root"]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,16 +101,33 @@ def run(args: argparse.Namespace) -> int:
 
     path = find_notebook(args.notebook)
     target = Path(args.html) if args.html else path.with_suffix(".html")
-    if not target.parent.is_dir():
-        raise LabError(f"there is no folder {target.parent} to write {target.name} to")
+    kept = Path(args.save) if args.save else None
+    for each in (target, *([kept] if kept else [])):
+        _check_writable(each)
     ran = run_notebook(path, args.timeout, args.kernel, _say)
-    if args.save:
-        ran.save(Path(args.save))
-    write_page(ran, target)
+    try:
+        if kept:
+            ran.save(kept)
+        write_page(ran, target)
+    except OSError as error:
+        raise LabError(f"{error.filename} cannot be written: {error.strerror}") from None
     _say(f"report: {target}")
     if ran.error:
         _say(f"failed: {ran.error}")
     return 1 if ran.error else 0
+
+
+def _check_writable(path: Path) -> None:
+    """Tell before a long run that its result could not be kept.
+
+    Raises: LabError.
+    """
+    if path.is_dir():
+        raise LabError(f"{path} is a folder", help=f"name a file in it: {path / 'report.html'}")
+    if not path.parent.is_dir():
+        raise LabError(f"there is no folder {path.parent} to write {path.name} to")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise LabError(f"{path} cannot be written: permission denied")
 
 
 def _say(line: str) -> None:

@@ -48,7 +48,9 @@ class Desk:
             "node": lambda args, push: self.node(args["pass"], args["node"]),
             "kernel": lambda args, push: self.kernel(args["kernel"]),
             "actions": lambda args, push: self.actions(args["kernel"], args["opts"]),
-            "run": lambda args, push: self.run(args["kernel"], args["opts"], push),
+            "run": lambda args, push: self.run(
+                args["kernel"], args["opts"], push, args.get("limit")
+            ),
             "row": lambda args, push: {"row": self.bench.row(args["kernel"], args["row"])},
             "stop": lambda args, push: self.bench.stop(args["kernel"]),
             "more": lambda args, push: self.more(args),
@@ -144,14 +146,23 @@ class Desk:
         found, problem = axes(self.kernels.get(kernel), opts_from_json(opts))
         return {"axes": found, "problems": problem}
 
-    def run(self, kernel: int, opts: list[Json], push: Push | None = None) -> Json:
-        """Recompile a kernel with these opts, run, check and time it; adds a row to its history."""
+    def run(
+        self,
+        kernel: int,
+        opts: list[Json],
+        push: Push | None = None,
+        limit_s: float | None = None,
+    ) -> Json:
+        """Recompile a kernel with these opts, run, check and time it; adds a row to its history.
+
+        One run may take `limit_s`; not given, what suits the kernel.
+        """
 
         def progress(message: str) -> None:
             if push is not None:
                 push({"event": "progress", "kernel": kernel, "message": message})
 
-        return {"row": self.bench.run(kernel, opts, progress)}
+        return {"row": self.bench.run(kernel, opts, progress, limit_s)}
 
     def more(self, args: Json) -> Json:
         """The next page of a long answer; `kind` says of which, `after` how many are known."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from tinylab.trace.record import Record
 
 Say = Callable[[str], None]
 _SAVE_SECONDS = 120
+_MOST_OF_A_SOCKET = 90  # the path of a socket is at most 104 bytes long
 _KEEP = "import tinylab.lab.cells as _tinylab_cells; _tinylab_cells.keep_records()"
 _SAVE = "import tinylab.lab.cells as _tinylab_cells; _tinylab_cells.save_records({folder!r})"
 
@@ -68,6 +70,7 @@ def run_notebook(
         raise LabError(f"{path} is no notebook: {error}") from None
     ran = RanNotebook(path, notebook)
     begun = time.monotonic()
+    folder = tempfile.TemporaryDirectory(prefix="tinylab-")
     progress = _Progress([c for c in notebook.cells if c.cell_type == "code"], say)
 
     class Client(NotebookClient):
@@ -75,6 +78,9 @@ def run_notebook(
             if msg["msg_type"] == "stream":
                 progress.printed(msg["content"]["text"])
             return super().output(outs, msg, display_id, cell_index)
+
+        def create_kernel_manager(self) -> Any:
+            return _over_sockets_of_its_own(super().create_kernel_manager(), folder)
 
     client = Client(
         notebook,
@@ -85,7 +91,7 @@ def run_notebook(
         on_cell_start=progress.begin,
         on_cell_executed=progress.end,
     )
-    with _kernel(client, ran):
+    with folder, _kernel(client, ran):
         try:
             _quietly(client, _KEEP)
             for index, cell in enumerate(notebook.cells):
@@ -100,6 +106,17 @@ def run_notebook(
             ran.error, ran.ended = "interrupted", Ended.STOPPED
     ran.elapsed_s = time.monotonic() - begun
     return ran
+
+
+def _over_sockets_of_its_own(manager: Any, folder: tempfile.TemporaryDirectory[str]) -> Any:
+    """A kernel that is spoken to through files of this user, not over TCP, where that is possible.
+
+    Nobody else on the machine can listen, and the kernel has no reason to warn of it.
+    """
+    base = str(Path(folder.name) / "kernel")
+    if os.name == "posix" and len(base) < _MOST_OF_A_SOCKET:
+        manager.transport, manager.ip = "ipc", base
+    return manager
 
 
 def _kernel_name(notebook: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 
 from tinylab.lab.graph import Json
 from tinylab.lab.kernels import Kernels, function_name
@@ -69,31 +69,58 @@ def _hint(record: Record) -> str:
 def stages(record: Record) -> list[Json]:
     """Tensor graph, schedule, then a stage per kernel; passes in the order in which they began."""
     found: list[Json] = []
+    outer = wrappers(record)
     for name in ("tensor graph", "schedule"):
         passes = [p for p in record.passes if p.stage == name]
         if passes:
-            found.append(_stage(record, len(found), name, None, passes))
+            found.append(_stage(record, len(found), name, None, passes, outer))
     by_kernel: dict[int, list[PassRecord]] = {}
     for each in record.passes:
         if each.kernel is not None:
             by_kernel.setdefault(each.kernel, []).append(each)
     for kernel, passes in by_kernel.items():
         name = function_name(record.kernels[kernel])
-        found.append(_stage(record, len(found), name, kernel, passes))
+        found.append(_stage(record, len(found), name, kernel, passes, outer))
     return found
 
 
 def _stage(
-    record: Record, number: int, name: str, kernel: int | None, passes: Iterable[PassRecord]
+    record: Record,
+    number: int,
+    name: str,
+    kernel: int | None,
+    passes: Sequence[PassRecord],
+    outer: Mapping[int, int | None],
 ) -> Json:
-    passes = list(passes)
     return {
         "id": number,
         "name": name,
         "kernel": kernel,
         "elapsed_us": sum(p.elapsed_ns for p in passes if p.parent is None) / 1000,
-        "passes": [pass_row(record, p) for p in passes],
+        "passes": [
+            {
+                **pass_row(record, p),
+                "parent": None if p.parent is None else outer.get(p.parent, p.parent),
+            }
+            for p in passes
+            if p.id not in outer
+        ],
     }
+
+
+def wrappers(record: Record) -> dict[int, int | None]:
+    """Passes that are no more than another one of their name, which stands for them: their parents.
+
+    A pass that is a function may do its work by one table, which is a pass too.
+    """
+    found: dict[int, int | None] = {}
+    for each in record.passes:
+        outer = record.passes[each.parent] if each.parent is not None else None
+        if outer is None or outer.name != each.name or outer.count or outer.id in found:
+            continue
+        if (outer.root_before, outer.root_after) == (each.root_before, each.root_after):
+            found[outer.id] = outer.parent
+    return found
 
 
 def pass_row(record: Record, shown: PassRecord) -> Json:

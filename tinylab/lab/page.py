@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
@@ -32,6 +33,7 @@ pre{overflow:auto;margin:.4rem 0;padding:.5rem .8rem;white-space:pre}
 table{border-collapse:collapse;font-size:13px}th,td{border-bottom:1px solid var(--line)}
 details{margin:.3rem 0}summary{cursor:pointer}
 """
+_KEY = re.compile(r"&lt;kbd&gt;([^<>]{1,20}?)&lt;/kbd&gt;")
 
 
 def write_page(ran: RanNotebook, target: Path) -> None:
@@ -128,7 +130,8 @@ def _markdown(source: str) -> str:
     except ImportError:
         return f"<pre>{escape(source)}</pre>"
     render: Any = mistune.create_markdown(escape=True, plugins=["table"])
-    return str(render(source))
+    # Keys are the one kind of markup that notebooks here use in text; the rest stays escaped.
+    return _KEY.sub(r"<kbd>\1</kbd>", str(render(source)))
 
 
 def _output(output: Any, recorded: bool) -> str:

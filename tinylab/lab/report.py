@@ -68,7 +68,7 @@ def summary(page: Json) -> str:
     error = page["error"]
     if error:
         first = next(iter(error["message"].splitlines()), "")
-        line += f"; ended by {error['type']}: {first}"
+        line += f"; ended by {error['type']}" + (f": {first}" if first else "")
     return f"{line}; {page['hint']}" if page["hint"] else line
 
 
@@ -114,7 +114,7 @@ def _words(kernel: Json) -> tuple[str, ...]:
     return (
         kernel["name"],
         _time(kernel["elapsed_us"]),
-        _number(kernel["gflops"]),
+        _work(kernel),
         _number(kernel["gbs"]),
         str(kernel["runs"]),
         " ".join(kernel["opts"]),
@@ -126,7 +126,14 @@ def _words(kernel: Json) -> tuple[str, ...]:
 def _time(elapsed_us: float | None) -> str:
     if elapsed_us is None:
         return ""
-    return f"{elapsed_us / 1000:.2f} ms" if elapsed_us >= 1000 else f"{elapsed_us:.1f} us"
+    return f"{elapsed_us / 1000:.2f} ms" if elapsed_us >= 1000 else f"{elapsed_us:.1f} µs"
+
+
+def _work(kernel: Json) -> str:
+    """Float operations a second; of a kernel without any, the integer ones by their name."""
+    if kernel["gflops"] is None and kernel.get("gops"):
+        return f"{_number(kernel['gops'])} Gop/s"
+    return _number(kernel["gflops"])
 
 
 def _number(value: float | None) -> str:

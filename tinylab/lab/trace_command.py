@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import LabError
 from tinylab.helpers.text import closest
+from tinylab.lab.overview import wrappers
 
 if TYPE_CHECKING:
     from tinylab.lab.desk import Desk
@@ -85,7 +86,8 @@ def _pass_id(desk: Desk, wanted: str) -> int:
     passes = desk.record.passes
     if wanted.isdecimal():
         return desk.steps.info(int(wanted)).id
-    named = [p for p in passes if p.name == wanted]
+    outer = wrappers(desk.record)
+    named = [p for p in passes if p.name == wanted and p.id not in outer]
     if not named:
         near = closest(wanted, {p.name for p in passes})
         raise LabError(

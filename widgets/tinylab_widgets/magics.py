@@ -1,5 +1,6 @@
 """`%load_ext tinylab`: the `%%tinygrad` cell magic, and records that display as debuggers."""
 
+import sys
 import traceback
 from collections.abc import Callable
 from types import TracebackType
@@ -103,9 +104,17 @@ class TinygradMagic:
         if run.error is not None and _is_refusal(run):
             raise UsageError(sentence(run.error))
         if chosen.widget and cell.strip() and not isinstance(run.error, SyntaxError):
-            self.show(run.record)
+            self._show_safely(run.record)
         if run.error is not None:
             raise _with_users_frames(self.shell, run.error)
+
+    def _show_safely(self, record: Record) -> None:
+        """Show a record; what fails in that must hide neither the record nor the cell's error."""
+        try:
+            self.show(record)
+        except Exception as error:
+            message = f"the debugger cannot be shown: {sentence(error)}; the record is kept"
+            print(message, file=sys.stderr)
 
     def show(self, record: Record) -> None:
         """The debugger, and under it what a reader without a kernel sees.

@@ -1,6 +1,7 @@
 """The options of `%%tinygrad`: parsing, help, completion."""
 
 import difflib
+import keyword
 import shlex
 from dataclasses import dataclass
 
@@ -64,7 +65,7 @@ def parse(line: str) -> Options:
 
 def _options(found: dict[str, str | bool]) -> Options:
     name = found.get("--name")
-    if isinstance(name, str) and not name.isidentifier():
+    if isinstance(name, str) and (not name.isidentifier() or keyword.iskeyword(name)):
         raise OptionError(f"--name {name}: a variable cannot be called that")
     order = [word for word in found if word in ("--alias", "--no-alias")]
     device = found.get("--device")
