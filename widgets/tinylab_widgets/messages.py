@@ -59,6 +59,7 @@ class KernelInfo(TypedDict):
     elapsed_us: float | None
     runs: int
     gflops: float | None
+    gops: NotRequired[float | None]
     gbs: float | None
     lines: list[int]
     ops: float | None
@@ -274,6 +275,7 @@ class HistoryRow(TypedDict):
     runs: int
     ratio: float | None
     gflops: float | None
+    gops: NotRequired[float | None]
     max_error: float | None
     source: NotRequired[list[SourceLine]]
     assembly: NotRequired[list[AssemblyLine]]

@@ -37,6 +37,12 @@ export function rate(x: number | null | undefined): string {
   return x === null || x === undefined || !Number.isFinite(x) ? "–" : digits(x);
 }
 
+/** Float operations a second; of a kernel without any, its integer ones, called what they are. */
+export function work(of: { gflops: number | null; gops?: number | null }): string {
+  if (of.gflops === null && of.gops) return `${digits(of.gops)}${THIN_SPACE}Gop/s`;
+  return rate(of.gflops);
+}
+
 /** 4096 -> "4.00 KiB" */
 export function bytes(n: number | null | undefined): string {
   if (n === null || n === undefined) return "–";

@@ -44,6 +44,7 @@ export interface KernelInfo {
   readonly elapsed_us: number | null;
   readonly runs: number;
   readonly gflops: number | null;
+  readonly gops?: number | null;
   readonly gbs: number | null;
   readonly lines: readonly number[];
   readonly ops: number | null;
@@ -238,6 +239,7 @@ export interface HistoryRow {
   readonly runs: number;
   readonly ratio: number | null;
   readonly gflops: number | null;
+  readonly gops?: number | null;
   readonly max_error: number | null;
   readonly source?: readonly SourceLine[];
   readonly assembly?: readonly AssemblyLine[];

@@ -1,5 +1,5 @@
 /** The bench of one kernel: edit its opts, run it, read how it compares. */
-import { digits, duration, rate } from "../base/text.ts";
+import { digits, duration, rate, work } from "../base/text.ts";
 import type { HistoryRow, KernelDetail, OptEdit, Problem } from "../protocol/types.ts";
 import type { CodeView } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -264,7 +264,7 @@ function historyRow(
       : `${duration(row.p10_us)} … ${duration(row.p90_us)}`;
   const facts = [
     `${row.runs} runs`,
-    row.gflops === null ? "" : `${rate(row.gflops)} GFLOP/s`,
+    workText(row),
     row.max_error === null ? "" : `largest difference ${digits(row.max_error)}`,
   ].filter(Boolean);
   return h(
@@ -305,6 +305,12 @@ function historyRow(
       ratioText(row.ratio),
     ),
   );
+}
+
+/** The work of the unedited kernel by the time of this run, so that needless work is no gain. */
+function workText(row: HistoryRow): string {
+  if (row.gflops !== null) return `${rate(row.gflops)} GFLOP/s of useful work`;
+  return row.gops ? `${work(row)} of useful work` : "";
 }
 
 /** 0.5 -> "0.50×", 39.24 -> "39.2×": how much longer than the unedited kernel */

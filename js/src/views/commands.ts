@@ -212,7 +212,18 @@ function closeOne({ session, view, graph, bench, root }: Parts): void {
 
 const TYPING = "input:not([type=range]):not([type=checkbox]), select, textarea";
 
-/** Handles the keys of a view. Keys that it knows, and letters, never reach the notebook. */
+/**
+ * Whether a key press is the notebook's: with Control, Command or Alt, or a function key.
+ *
+ * Others would edit the notebook while one works in a widget: "dd" deletes the cell.
+ */
+function isForNotebook(event: KeyboardEvent): boolean {
+  const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
+  if (key === "Tab" || /^F[0-9]+$/.test(key)) return true;
+  return ctrlKey || metaKey || altKey || (shiftKey && key === "Enter");
+}
+
+/** Handles the keys of a view. Keys that it knows, and plain letters, never reach the notebook. */
 export function bindKeys(
   root: HTMLElement,
   commands: readonly Command[],
@@ -221,20 +232,32 @@ export function bindKeys(
   const byKey = new Map(
     commands.flatMap((command) => command.keys.map((key) => [key, command] as const)),
   );
+  const commandFor = (event: KeyboardEvent, target: Element): Command | undefined => {
+    const name = chord(event);
+    const acts = !target.matches(TYPING) || name === "Escape" || name === "Ctrl+Enter";
+    return acts ? byKey.get(name) : undefined;
+  };
+  // JupyterLab looks at the attribute before the event gets here, and takes no key where it is.
+  window.addEventListener(
+    "keydown",
+    (event) => {
+      const target = event.composedPath()[0];
+      if (!(target instanceof Element) || !event.composedPath().includes(root)) return;
+      const isOurs = commandFor(event, target) !== undefined || !isForNotebook(event);
+      if (isOurs) root.dataset.lmSuppressShortcuts = "true";
+      else delete root.dataset.lmSuppressShortcuts;
+    },
+    { signal, capture: true },
+  );
   root.addEventListener(
     "keydown",
     (event) => {
-      const name = chord(event);
-      const typing = (event.target as HTMLElement).matches(TYPING);
-      const command = byKey.get(name);
-      const acts = command && (!typing || name === "Escape" || name === "Ctrl+Enter");
-      if (acts && !event.defaultPrevented) {
+      const command = commandFor(event, event.target as Element);
+      if (command && !event.defaultPrevented) {
         event.preventDefault();
         command.run();
       }
-      // "a" or "dd" on a widget would edit the notebook.
-      const plain = !event.ctrlKey && !event.metaKey && event.key !== "Tab";
-      if (acts || plain) event.stopPropagation();
+      if (command || !isForNotebook(event)) event.stopPropagation();
     },
     { signal },
   );

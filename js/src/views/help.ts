@@ -18,7 +18,7 @@ const NOTES: readonly (readonly [string, string])[] = [
   ],
   [
     "Times",
-    "Times of passes include recording. Kernel times are measured; GFLOP/s and GB/s divide estimated work by measured time.",
+    "Times of passes include recording. Kernel times are measured; GFLOP/s counts the kernel's useful float operations, whatever its opts add, and GB/s estimated bytes, by measured time.",
   ],
 ];
 

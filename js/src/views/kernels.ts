@@ -1,5 +1,5 @@
 /** The table of kernels. */
-import { count, duration, rate } from "../base/text.ts";
+import { count, duration, rate, work } from "../base/text.ts";
 import type { KernelInfo } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
@@ -11,7 +11,11 @@ const COLUMNS: readonly (readonly [string, string, string])[] = [
   ["Kernel", "Its name; under it its opts, and why it is a kernel of its own", "tl-col-name"],
   ["Time", "Median of its runs in the cell", "tl-num"],
   ["Runs", "How often it ran in the cell", "tl-num"],
-  ["GFLOP/s", "Estimated operations by measured time", "tl-num"],
+  [
+    "GFLOP/s",
+    "Useful float operations by measured time; of a kernel without any, integer operations: Gop/s",
+    "tl-num",
+  ],
   ["GB/s", "Estimated bytes by measured time", "tl-num"],
   ["Lines", "Lines of the cell that it computes", ""],
 ];
@@ -72,7 +76,7 @@ function kernelRows(kernel: KernelInfo, i: number, choose: (id: number) => void)
       h("td", { class: "tl-kernel-name", title: kernel.display }, kernel.display),
       h("td", { class: "tl-num" }, duration(kernel.elapsed_us)),
       h("td", { class: "tl-num tl-faint" }, count(kernel.runs)),
-      h("td", { class: "tl-num" }, rate(kernel.gflops)),
+      h("td", { class: "tl-num" }, work(kernel)),
       h("td", { class: "tl-num" }, rate(kernel.gbs)),
       h("td", { class: "tl-lines-of", title: lines }, lines || "–"),
     ),

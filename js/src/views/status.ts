@@ -43,7 +43,7 @@ export function statusOf(state: SessionState): readonly [Look, string] {
   if (failed) {
     const message = failed.message.trim().replace(/\s*\n\s*/g, " · ");
     const by = failed.rule ? `, raised by the rule ${failed.rule}` : "";
-    return ["problem", `The cell ended with ${failed.type}${by}: ${message}`];
+    return ["problem", `The cell ended with ${failed.type}${by}${message && `: ${message}`}`];
   }
   return ["ready", stepText(state)];
 }

@@ -116,6 +116,49 @@ describe("keyboard", () => {
   });
 });
 
+describe("keys of the notebook", () => {
+  /** Whether JupyterLab would take a key: the event gets out, and nothing asks to leave it alone. */
+  const reaches = (root: HTMLElement, key: string, more: KeyboardEventInit = {}): boolean => {
+    let heard = false;
+    const early = (event: Event): void => {
+      heard = !(event.target as Element).closest("[data-lm-suppress-shortcuts]");
+    };
+    let late = false;
+    const bubbled = (): void => {
+      late = true;
+    };
+    document.addEventListener("keydown", early, { capture: true, once: true });
+    document.addEventListener("keydown", bubbled);
+    press(root, key, more);
+    document.removeEventListener("keydown", bubbled);
+    expect(late).toBe(heard);
+    return heard;
+  };
+  const control = { ctrlKey: true };
+
+  it("reach it while the focus is in the widget, in a field too", () => {
+    const { root } = mount();
+    for (const at of [root, named(root, "jump")]) {
+      expect(reaches(at, "s", control)).toBe(true);
+      expect(reaches(at, "C", { ...control, shiftKey: true })).toBe(true);
+      expect(reaches(at, "b", { metaKey: true })).toBe(true);
+      expect(reaches(at, "F11")).toBe(true);
+      expect(reaches(at, "Enter", { shiftKey: true })).toBe(true);
+      expect(reaches(at, "Tab")).toBe(true);
+    }
+  });
+
+  it("do not when they are the widget's, or would edit the notebook", () => {
+    const { root } = mount();
+    for (const key of ["d", "a", "Enter", "ArrowRight", "k", "Escape"]) {
+      expect(reaches(root, key)).toBe(false);
+    }
+    expect(reaches(root, "Enter", control)).toBe(false);
+    expect(reaches(root, "ArrowUp", { altKey: true })).toBe(false);
+    expect(reaches(named(root, "jump"), "Enter", control)).toBe(false);
+  });
+});
+
 describe("text of a record", () => {
   it("is never markup", async () => {
     const evil = '<img src=x onerror="alert(1)"><script>alert(2)</script>';
