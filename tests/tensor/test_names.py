@@ -12,11 +12,10 @@ from tests.tensor.signatures import listed, parameters
 from tinylab import Tensor
 
 NAMES = dict(listed(pathlib.Path(__file__).with_name("names.txt")))
-# What needs functions, several devices, files from elsewhere or a video decoder.
-LATER = {"decode_hevc_frame"}
 # What has no row in the tables, and the file that tests it.
 ELSEWHERE = {
     "test_hashing.py": "hash keccak",
+    "test_sentences.py": "decode_hevc_frame",
     "../engine/test_linear.py": "as_param call callify linear_with_vars schedule_linear",
     "../engine/test_custom_kernel.py": "custom_kernel",
     "../schedule/test_shard.py": "shard shard_ shard_like",
@@ -36,7 +35,7 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in LATER])
+@pytest.mark.parametrize("name", NAMES)
 def test_name(name: str) -> None:
     expected = NAMES[name]
     if expected is None:
@@ -53,4 +52,4 @@ def test_every_method_is_tested() -> None:
         n for names in ELSEWHERE.values() for n in names.split()
     }
     operators = {"__getitem__", "__matmul__"}
-    assert sorted(NAMES.keys() - tested - LATER - operators) == []
+    assert sorted(NAMES.keys() - tested - operators) == []

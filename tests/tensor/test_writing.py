@@ -170,3 +170,19 @@ def test_writing_is_numpys(index: tuple[object, ...]) -> None:
     data[index] = new
     t[index] = Tensor(new)
     assert np.array_equal(t.numpy(), data)
+
+
+def test_masks_of_what_was_just_written() -> None:
+    right = np.arange(16, dtype=np.float32).reshape(4, 4) / 16
+    t = Tensor(right)
+    for index, value in ((0, 5.0), ([0, 2], 6.0), (slice(None, None, -2), 0.25)):
+        t[index] = value
+        right[index] = value
+        t[t > 4] = -1
+        right[right > 4] = -1
+        t[t < -9] = 3
+        np.testing.assert_array_equal(t.numpy(), right)
+    t[0] = 7.0
+    right[0] = 7.0
+    np.testing.assert_array_equal(t[t > 4].numpy(), right[right > 4])
+    np.testing.assert_array_equal(t.masked_select(t > 4).numpy(), right[right > 4])

@@ -6,7 +6,8 @@ UOp fulfils this; Tensor takes the finished methods and hands them its graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tinylab.dtype import ConstType, DType, DTypeLike, PyConst
@@ -132,6 +133,10 @@ class Primitives:
 
         Raises: IndexingError when there is no such axis.
         """
+        try:
+            dim = operator.index(dim)
+        except TypeError:
+            raise IndexingError(f"an axis is a whole number, not {dim!r}") from None
         total = self.ndim + extra
         limit = max(total, 1)
         if not -limit <= dim < limit:
@@ -144,7 +149,9 @@ class Primitives:
         """The axes as a tuple, counted from the front, without repetition; None means all."""
         if axis is None:
             return tuple(range(self.ndim))
-        given = (axis,) if isinstance(axis, int) else tuple(axis)
+        given: tuple[Any, ...] = (axis,)
+        if isinstance(axis, Iterable) and not isinstance(given[0], str):
+            given = tuple(axis)
         if self.ndim == 0:
             for a in given:
                 self._axis(a)
@@ -155,6 +162,12 @@ class Primitives:
 def is_number(x: object) -> bool:
     """Whether x is a Python number (bools are)."""
     return isinstance(x, (int, float))
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape on one line, symbolic sizes as expressions: (n + 1, 3)."""
+    sizes = [str(s) if isinstance(s, int) else str(s.render()) for s in shape]
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
 def as_shape(shape: Sequence[Any]) -> Shape:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import ConstType, DTypeLike, dtypes, to_dtype
-from tinylab.errors import CreationError, OperandError
+from tinylab.errors import CreationError, OperandError, ShapeError
 from tinylab.mixin.base import Size
 from tinylab.mixin.padding import PaddingMixin
 
@@ -104,8 +104,17 @@ class CreationMixin(PaddingMixin):
 
     def triu(self, diagonal: Size = 0) -> Self:
         """The part of each matrix on and above a diagonal; zeros below."""
-        return self._tri(self.shape[-2], self.shape[-1], diagonal).where(self, 0)
+        return self._tri(*self._matrix("triu"), diagonal).where(self, 0)
 
     def tril(self, diagonal: Size = 0) -> Self:
         """The part of each matrix on and below a diagonal; zeros above."""
-        return self._tri(self.shape[-2], self.shape[-1], diagonal + 1).where(0, self)
+        return self._tri(*self._matrix("tril"), diagonal + 1).where(0, self)
+
+    def _matrix(self, what: str) -> tuple[Size, Size]:
+        """The sizes of the last two axes.
+
+        Raises: ShapeError where there are fewer.
+        """
+        if self.ndim < 2:
+            raise ShapeError(f"{what} needs two axes, not shape {self.shape}")
+        return self.shape[-2], self.shape[-1]

@@ -28,6 +28,9 @@ class ImageMixin(SortMixin):
         """
         if not isinstance(size, (tuple, list)) or not 0 < len(size) <= self.ndim:
             raise OperandError(f"interpolate: {size=} needs one number for each of the last axes")
+        old_sizes = self.shape[-len(size) :]
+        if any(not isinstance(n, int) or n < 1 for n in size) or 0 in old_sizes:
+            raise OperandError(f"interpolate: cannot go from {old_sizes} to {tuple(size)}")
         if mode not in ("linear", "nearest", "nearest-exact"):
             raise OperandError(
                 f"interpolate: {mode=} is unknown", help="use linear, nearest or nearest-exact"

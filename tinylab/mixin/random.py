@@ -108,10 +108,12 @@ class RandomMixin(ConvMixin):
         """
         if not isinstance(low, int) or not isinstance(high, int):
             raise OperandError(f"randint: {low=} and {high=} must be integers")
+        sizes = check_sizes(as_shape(shape))
+        if high <= low and prod(sizes):
+            raise OperandError(f"randint: nothing lies from {low=} up to, not including, {high=}")
         dtype = to_dtype(dtype)
         if dtype.kind == "float":
             raise DTypeError(f"randint needs an integer dtype, not {dtype}")
-        sizes = check_sizes(as_shape(shape))
         words = cls._random_words(int(prod(sizes)), kwargs.get("device"))
         # The high half of a 64-bit product: as good as even for ranges far below 2 ** 32.
         scaled = (words.cast(dtypes.uint64) * (high - low)).rshift(32).cast(dtypes.int64) + low

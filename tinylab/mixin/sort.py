@@ -55,7 +55,7 @@ class SortMixin(LossMixin):
         """
         axis = self._axis(dim)
         size = self.shape[axis] if self.ndim else 1
-        if not 0 <= k <= size:
+        if not isinstance(k, int) or not 0 <= k <= size:
             raise ShapeError(f"topk: {k=} is out of range for axis {dim} of size {size}")
         if self.ndim == 0 or size <= 1 or self.numel() == 0:
             values, places = self.sort(dim, descending=largest)

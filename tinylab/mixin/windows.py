@@ -50,6 +50,8 @@ class WindowMixin(MovementMixin):
         count, lead = len(kernel), self.ndim - len(kernel)
         x = self
         sizes = self.shape[lead:]
+        if min((*kernel, *stride, *dilation), default=1) < 1:
+            raise ShapeError(f"{kernel=}, {stride=} and {dilation=} must be 1 or more")
         spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
         for i, (size, span) in enumerate(zip(sizes, spans, strict=True)):
             if span > size:

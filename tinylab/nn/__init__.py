@@ -114,6 +114,8 @@ class Conv2d:
         self.kernel_size = make_tuple(kernel_size, 2)
         self.stride, self.dilation, self.groups = stride, dilation, groups
         self.padding = _padding(padding, self.kernel_size, stride, dilation)
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise OperandError(f"{groups=} must divide {in_channels=} and {out_channels=}")
         bound = 1 / math.sqrt(in_channels // groups * math.prod(self.kernel_size))
         self.weight = _uniform(bound, out_channels, in_channels // groups, *self.kernel_size)
         self.bias: Tensor | None = _uniform(bound, out_channels) if bias else None
@@ -252,6 +254,8 @@ class GroupNorm:
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True
     ) -> None:
+        if num_groups < 1 or num_channels % num_groups:
+            raise OperandError(f"{num_groups=} must divide {num_channels=}")
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.weight: Tensor | None = Tensor.ones(num_channels) if affine else None
         self.bias: Tensor | None = Tensor.zeros(num_channels) if affine else None

@@ -26,6 +26,14 @@ class Optimizer:
     ) -> None:
         if isinstance(lr, (int, float)) and not lr >= 0:
             raise OptimizerError(f"Invalid learning rate: {lr}", help="give 0 or more")
+        given: Any = params
+        wrong = given if isinstance(given, Tensor) else None
+        wrong = next((p for p in params if not isinstance(p, Tensor)), wrong)
+        if wrong is not None:
+            raise OptimizerError(
+                f"the parameters are a list of tensors, not {wrong!r}",
+                help="nn.state.get_parameters(model) lists a model's",
+            )
         # What a layer keeps but does not learn (running statistics) is marked as no parameter.
         self.params: list[Tensor] = [p for p in dedup(params) if p.is_param is not False]
         if not self.params:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import ConstType, DType, DTypeLike, dtypes, strong_dtype, to_dtype
+from tinylab.errors import CreationError
 from tinylab.mixin.base import as_shape
 from tinylab.mixin.random import check_sizes
 from tinylab.tensor.core import TensorCore, canonical
@@ -66,8 +67,12 @@ class TensorCreation(TensorCore):
             value = cls._from_uop(fill_value)
         elif isinstance(fill_value, TensorCore):
             value = cls._from_uop(fill_value.uop)
-        else:
+        elif isinstance(fill_value, (bool, int, float)):
             value = cls.const(fill_value)
+        elif hasattr(fill_value, "item"):  # a number of numpy's
+            value = cls.const(fill_value.item())
+        else:
+            raise CreationError(f"a tensor cannot be filled with {fill_value!r}")
         return value.cast(to_dtype(dtype) if dtype is not None else strong_dtype(value.dtype))
 
     @classmethod

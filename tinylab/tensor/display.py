@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinylab.dtype import strong_dtype
 from tinylab.errors import DeviceError
+from tinylab.mixin.base import shape_text
 from tinylab.tensor import data as host
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Facts(NamedTuple):
 
 def html_of(x: TensorInterchange) -> str:
     """The tensor as HTML; what is not computed yet is only described."""
-    head = f"<b>Tensor</b> {html.escape(str(tuple(x.shape)))} {x.dtype.name}"
+    head = f"<b>Tensor</b> {html.escape(shape_text(x.shape))} {x.dtype.name}"
     head += f" on {html.escape(str(x.device))}"
     if x.numel() == 0:
         return _frame(head, "", "no elements")

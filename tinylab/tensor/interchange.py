@@ -12,7 +12,7 @@ from tinylab.engine.buffers import memory_at
 from tinylab.errors import ContractError, CreationError, DeviceError, OperandError
 from tinylab.helpers.cache import fetch
 from tinylab.helpers.memory import mv_address
-from tinylab.mixin.base import as_shape
+from tinylab.mixin.base import as_shape, shape_text
 from tinylab.tensor import data as host, disk, dlpack
 from tinylab.tensor.core import canonical
 from tinylab.tensor.random import TensorRandom
@@ -42,7 +42,10 @@ class TensorInterchange(TensorRandom):
     def _memory(self) -> Buffer | None:
         """The memory of the values in one piece, computed if need be; None for no values."""
         if not all(isinstance(s, int) for s in self.shape):
-            raise ContractError(f"no data if shape is symbolic, {self.shape}")
+            raise ContractError(
+                f"no data if shape is symbolic, {shape_text(self.shape)}",
+                help="shrink to a size that is a number",
+            )
         if self.numel() == 0:
             return None
         if isinstance(self.device, tuple):
@@ -209,6 +212,18 @@ class TensorInterchange(TensorRandom):
         """
         made: Any = cls  # its constructor is Tensor's
         return made(pathlib.Path(fetch(url, gunzip=gunzip)), **kwargs)  # type: ignore[no-any-return]
+
+    def decode_hevc_frame(
+        self, frame_pos: Any, shape: Any, state: Any, ref_frames: Any = None
+    ) -> Self:
+        """A frame of a video: needs a decoder in hardware, which no device here has.
+
+        Raises: DeviceError always.
+        """
+        raise DeviceError(
+            f"{self.device} has no video decoder for a frame of shape {shape}",
+            help="decode the video elsewhere and make a tensor of its frames",
+        )
 
     # *** for people
 

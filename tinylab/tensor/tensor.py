@@ -31,6 +31,7 @@ from tinylab.errors import (
 )
 from tinylab.gradient import compute_gradient
 from tinylab.helpers.context import TRAINING, Context
+from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk
 from tinylab.tensor.core import ANYTHING, canonical, live, mark_of
@@ -96,7 +97,7 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
         if self._is_stored() and self.numel() <= 1000:
             with contextlib.suppress(DeviceError):  # NULL keeps no values
                 return f"Tensor({_shown(self)}, dtype={self.dtype}, device={self.device!r})"
-        return f"<Tensor {self.shape} {self.dtype} on {self.device}>"
+        return f"<Tensor {shape_text(self.shape)} {self.dtype} on {self.device}>"
 
     def __bool__(self) -> bool:
         raise OperandError(
@@ -249,7 +250,8 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
         return [table[:, i] for i in range(mask.ndim)]
 
     def _known_count(self, mask: Tensor) -> int:
-        return int(mask.cast(dtypes.int32).sum().item())
+        # Kept, so that what a write by a mask changes is not what the mask is worked out from.
+        return int(mask.realize().cast(dtypes.int32).sum().item())
 
     # *** gradients
 

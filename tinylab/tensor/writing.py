@@ -190,6 +190,8 @@ def setitem(t: Tensor, indices: Any, v: Any) -> None:
     if math.prod(view.shape) == 0:
         return
     if any(p.kind == "tensor" for p in plan):
+        if any(0 in p.tensor.shape for p in plan if p.kind == "tensor"):
+            return  # a mask that is nowhere true
         new = _with_elements(view, plan, v)
     else:
         new = operand(view, v, "setitem")
