@@ -289,6 +289,7 @@ def test_places_and_meanings():
 
 def test_a_process_that_is_lost_is_replaced_once(worker, monkeypatch):
     # It goes away by itself, without a fault: no kernel can do that.
+    assert run(worker, ADD_ONE).ok  # a process that lives, whatever was done to it before
     seen, once = [], worker._once
 
     def lose_the_first(*args):

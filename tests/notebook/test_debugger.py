@@ -319,3 +319,21 @@ def test_a_run_can_be_stopped_and_one_that_never_ends_is_a_message(notebook: Ope
     assert nb.view().locator(".tl-run").get_attribute("data-status") != ""
     assert nb.python("print((Tensor.ones(2) + 1).tolist())") == "[2.0, 2.0]"
     nb.check()
+
+
+def test_keys_that_the_widget_does_not_use_reach_jupyterlab(notebook: Opener) -> None:
+    nb = notebook(LOAD, MATMUL)
+    nb.run(0, 1)
+    view = nb.ready()
+    assert nb.page.evaluate("() => tests.panel().context.model.dirty")
+    nb.keys("Control+s")
+    nb.page.wait_for_function("() => !tests.panel().context.model.dirty")
+    nb.keys("d", "d", "a", "x")
+    assert nb.page.evaluate("() => tests.panel().content.widgets.length") == 2
+    before = view.get_attribute("data-at")
+    nb.keys("Control+Shift+C")
+    palette = nb.page.locator("#modal-command-palette")
+    palette.wait_for(state="visible")
+    nb.page.keyboard.press("Escape")
+    palette.wait_for(state="hidden")
+    assert view.get_attribute("data-at") == before
