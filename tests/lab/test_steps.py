@@ -214,3 +214,26 @@ def test_the_rewrite_that_failed_is_marked():
     assert step["failed"]["rule"]["name"] == "fail"
     assert next(n["op"] for n in step["nodes"] if n["id"] == step["failed"]["node"]) == "SQRT"
     assert desk.answer("step", {"pass": 0, "k": 0})["failed"] is None
+
+
+@pytest.mark.parametrize(
+    ("ask", "args", "what"),
+    [
+        ("step", {"pass": "x", "k": 0}, "pass is 'x', not a whole number"),
+        ("step", {"pass": True, "k": 0}, "pass is True, not a whole number"),
+        ("step", {"pass": 0, "k": 1.5}, "k is 1.5, not a whole number"),
+        ("step", {"pass": 0, "k": 0, "from": 3}, "from is 3, not a place"),
+        ("text", {"pass": 0, "k": 0, "after": "x"}, "after is 'x', not a whole number"),
+        ("search", {"query": 5}, "query is 5, not a text"),
+        ("lines", {"lines": 3}, "lines are 3, not a list of line numbers"),
+        ("lines", {"lines": "12"}, "lines are '12', not a list of line numbers"),
+        ("lines", {"lines": [1], "pass": 99999}, "there is no pass 99999"),
+        ("node", {"pass": 0, "node": 10**9}, "there is no node 1000000000"),
+        ("node", {"pass": 0, "node": None}, "node is None, not a whole number"),
+        ("kernel", {"kernel": [1]}, r"kernel is \[1\], not a whole number"),
+        ("kernel", [1], r"the arguments of kernel are \[1\], not a dict"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(desk, ask, args, what):
+    with pytest.raises(LabError, match=what):
+        desk.answer(ask, args)

@@ -64,7 +64,7 @@ class Desk:
     def answer(self, ask: str, args: Json | None = None, push: Push | None = None) -> Any:
         """The answer to one question.
 
-        Raises: LabError for a question that there is not, or that lacks an argument.
+        Raises: LabError for a question that there is not, or for arguments that do not fit it.
         """
         found = self._asks.get(ask)
         if found is None:
@@ -72,6 +72,7 @@ class Desk:
             raise LabError(
                 f"nobody answers {ask!r}", help=f"did you mean {near}?" if near else None
             )
+        _check_arguments(ask, args)
         try:
             if ask in SLOW_ASKS or ask == "stop":
                 return found(args or {}, push)
@@ -107,7 +108,8 @@ class Desk:
         kernels = self.lineage.kernels_of_lines(lines)
         wanted = set(kernels)
         if pass_id is not None:
-            wanted = {k for k in kernels if k == self.steps.info(pass_id).kernel}
+            own = self.steps.info(pass_id).kernel
+            wanted = {k for k in kernels if k == own}
         nodes = {
             p.id: found
             for p in self.record.passes
@@ -121,6 +123,8 @@ class Desk:
 
         A node of a kernel's pass is computed in that kernel, whatever else its lines are.
         """
+        if not 0 <= node < len(self.record.nodes):
+            raise LabError(f"there is no node {node}: the record has {len(self.record.nodes)}")
         row = self.nodes.row(node, self.lineage, pass_id)
         bits = self.lineage.of_pass(pass_id).get(node, 0)
         own = self.steps.info(pass_id).kernel
@@ -172,6 +176,31 @@ class Desk:
         if kind == "text":
             return self.steps.text(args["pass"], args["k"], after)
         raise LabError(f"there is no more of {kind!r}", help="nodes and text come in pages")
+
+
+_OPTIONAL = ("pass", "from", "limit")
+_KINDS: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(("pass", "k", "node", "row", "kernel", "after"), (int, "a whole number")),
+    "query": (str, "a text"),
+    "from": (dict, 'a place, such as {"pass": 4, "k": 11}'),
+}
+
+
+def _check_arguments(ask: str, args: Any) -> None:
+    """Whether the arguments of a question are of the kinds that they should be.
+
+    Raises: LabError, which names the first that is not.
+    """
+    if args is not None and not isinstance(args, dict):
+        raise LabError(f"the arguments of {ask} are {args!r}, not a dict")
+    for name, value in (args or {}).items():
+        kind, words = _KINDS.get(name, (object, ""))
+        is_none = value is None and name in _OPTIONAL
+        if not (isinstance(value, kind) or is_none) or (kind is int and isinstance(value, bool)):
+            raise LabError(f"{name} is {value!r}, not {words}", help=f"it is an argument of {ask}")
+    lines = (args or {}).get("lines", [])
+    if not (isinstance(lines, list) and all(type(line) is int for line in lines)):
+        raise LabError(f"lines are {lines!r}, not a list of line numbers")
 
 
 _desks_lock = threading.Lock()
