@@ -77,6 +77,17 @@ def a_value_realised_between() -> list[tuple[Tensor, list[int]]]:
     return [(s, [2, 4, 6, 8]), (e, [1, 3, 5, 7]), (t, [6, 2, 4, 6])]
 
 
+def a_view_of_a_write_that_is_overwritten() -> list[tuple[Tensor, list[int]]]:
+    """A result that is a view of a state is copied where that state is overwritten."""
+    s = stored()
+    d = s * 2 + 1
+    s[0:1] = s[:1] * 3
+    e = s.detach()
+    first = [0, 1, 2, 3]
+    s.assign(d + 1)
+    return [(d, [1, 3, 5, 7]), (e, first), (s, [2, 4, 6, 8])]
+
+
 STORIES = [
     held_over_two_writes,
     a_reader_that_writes,
@@ -84,6 +95,7 @@ STORIES = [
     a_view_that_a_later_write_reaches,
     a_circle_by_way_of_readers,
     a_value_realised_between,
+    a_view_of_a_write_that_is_overwritten,
 ]
 
 

@@ -72,11 +72,18 @@ def _pending(x: UOp, overwritten: Container[UOp]) -> UOp:
     return below
 
 
+def _memory_below(x: UOp) -> UOp:
+    """What a value would be a view of if nothing of it were copied."""
+    while x.op in _VIEWS or x.op is Ops.DETACH or (x.op is Ops.CONTIGUOUS and x.arg is None):
+        x = x.src[0]
+    return x
+
+
 def _root(x: UOp, overwritten: Container[UOp], asked: bool) -> UOp:
     """What is stored for a value: itself where it is memory that stays, else a copy."""
     if x.op in (Ops.AFTER, Ops.COPY) and x not in overwritten:
         return x
-    if asked and x.op is not Ops.AFTER:
+    if asked and x.op is not Ops.AFTER and _memory_below(x) not in overwritten:
         return x.contiguous()
     return make(Ops.CONTIGUOUS, x.dtype, (x,), _PENDING)
 

@@ -86,6 +86,11 @@ def copy_of_const(x: UOp) -> UOp | None:
     return x.src[0] if x.src[0].device is None else None
 
 
+def contiguous_twice(c: UOp, x: UOp) -> UOp:
+    """Stored once; if either says why a copy is wanted, it is made."""
+    return x if c.arg is None or x.arg is not None else c.replace(src=x.src)
+
+
 def contiguous_of_whole(c: UOp, x: UOp) -> UOp | None:
     """A whole buffer is stored already; an argument says that a copy is wanted all the same."""
     return x if c.arg is None and x.has_buffer_identity(after_ok=True) else None
@@ -132,7 +137,7 @@ _EXPANDED_CONST = UPat(Ops.EXPAND, src=(UPat.cvar("c"), UPat()))
 pm_early_cleanup = PatternMatcher([
     Rule("mark_vanishes", "detach(x) -> x", UPat(_MARKS, src=(UPat(name="x"),)), lambda x: x),
     Rule("contiguous_twice", "contiguous(contiguous(x)) -> contiguous(x)",
-         UPat(Ops.CONTIGUOUS, src=(UPat(Ops.CONTIGUOUS, name="x"),)), lambda x: x),
+         UPat(Ops.CONTIGUOUS, src=(UPat(Ops.CONTIGUOUS, name="x"),), name="c"), contiguous_twice),
     Rule("contiguous_of_whole", "contiguous(buffer) -> buffer",
          UPat(Ops.CONTIGUOUS, src=(UPat(name="x"),), name="c"), contiguous_of_whole),
     Rule("copy_of_gaps", "copy(view with gaps) -> copy(contiguous(view))",
