@@ -88,6 +88,15 @@ def a_view_of_a_write_that_is_overwritten() -> list[tuple[Tensor, list[int]]]:
     return [(d, [1, 3, 5, 7]), (e, first), (s, [2, 4, 6, 8])]
 
 
+def a_count_that_runs_a_write() -> list[tuple[Tensor, list[int]]]:
+    """How many a mask selects must be known; what is selected knows that the write has run."""
+    s = stored()
+    s[0:2] = s[:2] * 3 + 4
+    e = s.masked_select(s > 3)
+    s.assign(s * 2)
+    return [(e, [4, 7]), (s, [8, 14, 4, 6])]
+
+
 STORIES = [
     held_over_two_writes,
     a_reader_that_writes,
@@ -96,6 +105,7 @@ STORIES = [
     a_circle_by_way_of_readers,
     a_value_realised_between,
     a_view_of_a_write_that_is_overwritten,
+    a_count_that_runs_a_write,
 ]
 
 

@@ -217,10 +217,10 @@ class IndexingMixin(ScanMixin):
 
         Raises: OperandError without a size where the number of elements is not known.
         """
-        x = self._broadcast_to(_broadcast(self.shape, mask.shape))
-        mask = mask.cast(dtypes.bool)._broadcast_to(x.shape)
-        flat, at = x.flatten(), _mask_places(mask.flatten(), size)
-        picked = flat[at.maximum(0)]
+        shape = _broadcast(self.shape, mask.shape)
+        # First, for to count may run a write that what is made here would repeat.
+        at = _mask_places(mask.cast(dtypes.bool)._broadcast_to(shape).flatten(), size)
+        picked = self._broadcast_to(shape).flatten()[at.maximum(0)]
         found: Self = at.ge(0).where(picked, self.const(fill_value, self.dtype))
         return found
 
