@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tinylab import GlobalCounters, Tensor, function
+from tinylab.errors import ForbiddenDeviceError, FunctionError
 from tinylab.opcodes import Ops
 
 A = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
@@ -136,3 +137,22 @@ def test_writing_into_an_input_is_refused():
     with pytest.raises(RuntimeError):
         function(writes)(x)
     np.testing.assert_allclose(x.numpy(), A)
+
+
+@pytest.mark.parametrize("precompile", [False, True])
+def test_a_write_to_a_tensor_from_outside_is_refused_and_undone(precompile: bool):
+    total = Tensor([1.0, 2.0]).realize()
+
+    @function(precompile=precompile, allow_implicit=True)
+    def add(x: Tensor) -> Tensor:
+        total.assign(total + x)
+        return total * 2
+
+    with pytest.raises(FunctionError, match="must not write into tensors from outside"):
+        add(Tensor([10.0, 10.0]))
+    assert total.tolist() == [1.0, 2.0]
+
+
+def test_realizing_inside_is_refused_by_name():
+    with pytest.raises(ForbiddenDeviceError, match="usage of device CPU disallowed"):
+        function(lambda x: x.realize() + 1)(Tensor([1.0]).realize() * 2)

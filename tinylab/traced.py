@@ -12,14 +12,14 @@ schedules the body on its own, once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from tinylab.errors import FunctionError
 from tinylab.helpers.context import Context
 from tinylab.opcodes import Ops
-from tinylab.tensor import Tensor
+from tinylab.tensor import Tensor, live
 from tinylab.uop.ops import UOp
 
 
@@ -79,19 +79,18 @@ def _trace(
     """(what it returned, TUPLE of the values over PARAMs, buffers that were not passed in)."""
     before = [t.uop for t in inputs]
     params = [u.param_like(n) for n, u in enumerate(before)]
+    held: list[tuple[Tensor, UOp]] = []
     try:
         for t, p in zip(inputs, params, strict=True):
             t.uop = p
+        held = [(t, t.uop) for t in live]
         with Context(ALLOW_DEVICE_USAGE=0):
             ret = fxn(*args, **kwargs)
         found = _results(ret)
-        if any(t.uop is not p for t, p in zip(inputs, params, strict=True)):
-            raise FunctionError(
-                "a traced function must not write into its inputs",
-                help="return the new value instead, and assign it outside",
-            )
+        _refuse_writes("its inputs", zip(inputs, params, strict=True))
+        _refuse_writes("tensors from outside", held)
     finally:
-        for t, u in zip(inputs, before, strict=True):
+        for t, u in (*held, *zip(inputs, before, strict=True)):
             t.uop = u
     body = UOp.maketuple(*(t.uop for t in found))
     implicit = [
@@ -99,6 +98,14 @@ def _trace(
     ]
     numbered = {u: u.param_like(len(inputs) + n) for n, u in enumerate(implicit)}
     return ret, body.substitute(numbered, walk=True), implicit
+
+
+def _refuse_writes(what: str, held: Iterable[tuple[Tensor, UOp]]) -> None:
+    if any(t.uop is not u for t, u in held):
+        raise FunctionError(
+            f"a traced function must not write into {what}",
+            help="return the new value instead, and assign it outside",
+        )
 
 
 def _results(ret: Any) -> tuple[Tensor, ...]:

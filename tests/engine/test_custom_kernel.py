@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinylab import Tensor, UOp
+from tinylab import Context, Tensor, UOp
 from tinylab.dtype import AddrSpace
-from tinylab.opcodes import AxisType
+from tinylab.errors import CompileError
+from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import KernelInfo
 
 A = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
@@ -92,3 +93,15 @@ def test_open_ranges_are_refused():
 def test_a_sink_without_kernel_info_is_refused():
     with pytest.raises(AssertionError, match="KernelInfo"):
         Tensor.empty(6, 5).custom_kernel(Tensor(A), fxn=lambda out, x: out[0, 0].store(1.0).sink())
+
+
+def test_source_that_is_refused_is_told_with_its_kernel_and_line():
+    def refused(out: UOp, x: UOp) -> UOp:
+        text = UOp(Ops.CUSTOMI, x[0].dtype, (x[0],), "nonsense({0})")
+        return out[0].store(text).sink(arg=KernelInfo(name="refused"))
+
+    x = Tensor([1.0, 2.0]).realize()
+    line = r"kernel refused, asked for at .*test_custom_kernel.py"
+    with Context(SPEC=0), pytest.raises(CompileError, match=line):
+        Tensor.empty(1).custom_kernel(x, fxn=refused)[0].realize()
+    assert (x + 1).tolist() == [2.0, 3.0]

@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pytest
 
-from tinylab import Context, GlobalCounters, Tensor, record
+from tinylab import Context, GlobalCounters, Tensor, Variable, record
 from tinylab.engine import realize
 from tinylab.opcodes import Ops
 
@@ -154,3 +154,20 @@ def test_debug_prints_each_kernel(capsys):
     with Context(DEBUG=2):
         (Tensor([1.0, 2.0]) + 1).realize()
     assert "*** CPU" in capsys.readouterr().out
+
+
+def test_a_long_chain_of_writes_is_no_deep_recursion():
+    x = Tensor([0.0]).contiguous().realize()
+    for _ in range(1100):
+        x += 1
+    assert x.tolist() == [1100.0]
+
+
+def test_a_slice_between_two_places_of_one_variable_has_a_known_size():
+    v = Variable("v", 0, 7).bind(3)
+    x = Tensor.arange(10).contiguous().realize()
+    assert x[v : v + 2].shape == (2,)
+    x[v : v + 2].assign(Tensor([7, 8], dtype=x.dtype))
+    assert x.tolist() == [0, 1, 2, 7, 8, 5, 6, 7, 8, 9]
+    x[v : v + 2].assign(x[v + 1 : v + 3])
+    assert x.tolist() == [0, 1, 2, 8, 5, 5, 6, 7, 8, 9]

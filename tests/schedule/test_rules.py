@@ -109,9 +109,10 @@ EARLY_CLEANUP = {
         [
             (reduced(expanded(X, 7), Ops.ADD, 1), is_(X * 7)),
             (reduced(expanded(X, 7), Ops.MAX, 1), is_(X)),
+            (reduced(expanded(X, 5), Ops.MUL, 1), is_(X * X * (X * X) * X)),
             (reduced(expanded(X, 7), Ops.ADD, 2), lambda u: u.src[0].arg == (Ops.ADD, 1)),
         ],
-        [reduced(expanded(X, 7), Ops.MUL, 1), reduced(X, Ops.ADD, 1)],
+        [reduced(expanded(X, 7).eq(0), Ops.MUL, 1), reduced(X, Ops.ADD, 1)],
     ),
     "pad_of_zero": Case(
         [(FULL_ZERO._pad((1, 0), (6, 3)), lambda u: u.shape == (6, 3))],

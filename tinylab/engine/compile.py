@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tinylab.codegen import to_program
 from tinylab.device import Device, Program, TinyELF
+from tinylab.errors import CompileError
 from tinylab.helpers.context import DEBUG
 from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import Ops
@@ -45,11 +47,21 @@ def lower_kernel(
     return found
 
 
+@contextmanager
+def _naming(program: UOp) -> Iterator[None]:
+    """A refused text is told with the kernel that it is the source of."""
+    try:
+        yield
+    except CompileError as e:
+        e.help = e.help or f"it is the source of kernel {program.arg.function_name}"
+        raise
+
+
 def _with_binary(program: UOp, device: str) -> UOp:
     source = program.src[2].arg
     if DEBUG >= 4:
         print(source)
-    with events.span("compile", program.arg.function_name, device=device):
+    with events.span("compile", program.arg.function_name, device=device), _naming(program):
         binary = Device[device].compiler.compile_cached(source)
     estimates = Estimates.from_uops(program.src[1].src, ignore_indexing=True).simplify()
     return program.replace(
@@ -63,7 +75,8 @@ def get_runtime(device: str, program: UOp) -> Program[Any]:
     key = (device, program)
     found = _loaded.get(key)
     if found is None:
-        found = _loaded[key] = Device[device].runtime(to_elf(program))
+        with _naming(program):
+            found = _loaded[key] = Device[device].runtime(to_elf(program))
         while len(_loaded) > _MOST_LOADED:
             _loaded.popitem(last=False)
     return found

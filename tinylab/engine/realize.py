@@ -13,8 +13,16 @@ from tinylab.engine.buffers import memory_of
 from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.engine.linear import execute_plan
 from tinylab.engine.locking import alone
-from tinylab.errors import AllocationError, BufferError
-from tinylab.helpers.context import DEBUG, DEV, NO_MEMORY_PLANNER, NOOPT, SCACHE, SPEC
+from tinylab.errors import AllocationError, BufferError, CompileError
+from tinylab.helpers.context import (
+    ALLOW_DEVICE_USAGE,
+    DEBUG,
+    DEV,
+    NO_MEMORY_PLANNER,
+    NOOPT,
+    SCACHE,
+    SPEC,
+)
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import SETTINGS, Callified, callify, create_schedule
 from tinylab.schedule.effects import is_write
@@ -158,14 +166,20 @@ def realize_uops(
 def _run(sink: UOp, device: str) -> list[UOp]:
     """Views of memory for each source of the sink."""
     start_ns = time.perf_counter_ns()
+    if not ALLOW_DEVICE_USAGE:
+        Device[device]  # says that this is forbidden, before the schedule of a body is tried
     if SPEC:
         type_verify(sink, spec_tensor)
     called = callify(sink)
     inputs = called.inputs
-    plan, hit = _plan(called, device, sink)
+    line = user_line()
+    try:
+        plan, hit = _plan(called, device, sink)
+    except CompileError as e:
+        e.help = f"{e.help}, asked for at {line}"
+        raise
     if DEBUG >= 1:
         _report(plan, start_ns, hit)
-    line = user_line()
     try:
         own = execute_plan(plan, inputs, called.var_vals)
     except (AllocationError, BufferError) as e:

@@ -107,10 +107,10 @@ class Schedule(NamedTuple):
 
 def _result_view(x: UOp) -> UOp:
     """A state of a buffer without the calls that led to it."""
+    while x.op is Ops.AFTER:  # a chain of writes is as long as the user made it
+        x = x.src[0]
     if x.op is Ops.MSTACK:
         return x.replace(src=tuple(map(_result_view, x.src)))
-    if x.op is Ops.AFTER:
-        return _result_view(x.src[0])
     if not x.src or x.op in (Ops.BUFFER, Ops.PARAM):
         return x
     return x.replace(src=(_result_view(x.src[0]), *x.src[1:]))

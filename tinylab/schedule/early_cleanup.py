@@ -38,7 +38,7 @@ def reduce_of_nothing(x: UOp) -> UOp | None:
 
 
 def reduce_of_expand(x: UOp, r: UOp) -> UOp | None:
-    """The reduced axes that only repeat the value: a sum is a product, a maximum the value."""
+    """Axes that only repeat the value: a sum is a product, a product a power, a maximum itself."""
     added = node_to_shape(x.src[1])
     count = min(len(added), r.arg.count)
     repeats: Any = 1
@@ -54,7 +54,19 @@ def reduce_of_expand(x: UOp, r: UOp) -> UOp | None:
         return inner
     if r.arg.op is Ops.ADD and r.dtype.kind != "bool":
         return inner * repeats
+    if r.arg.op is Ops.MUL and r.dtype.kind != "bool":
+        return _power(inner, repeats)
     return None
+
+
+def _power(x: UOp, n: int) -> UOp:
+    """x multiplied by itself, n >= 1 times in all, by squares."""
+    power = x
+    for bit in f"{n:b}"[1:]:
+        power = power * power
+        if bit == "1":
+            power = power * x
+    return power
 
 
 def movement_of_const(x: UOp) -> UOp | None:
@@ -151,7 +163,7 @@ pm_early_cleanup = PatternMatcher([
          empty_is_const),
     Rule("reduce_of_nothing", "reduce over size 0 -> identity", UPat(Ops.REDUCE, name="x"),
          reduce_of_nothing),
-    Rule("reduce_of_expand", "sum(expand(x, n)) -> x*n, max(expand(x)) -> x",
+    Rule("reduce_of_expand", "sum, prod, max of expand(x, n) -> x*n, x**n, x",
          UPat(Ops.REDUCE, src=(UPat(Ops.EXPAND, name="x"),), name="r"), reduce_of_expand),
     Rule("pad_of_zero", "pad(0) -> 0",
          UPat(Ops.PAD, name="x", src=(_EXPANDED_CONST, UPat(), UPat())), pad_of_zero),

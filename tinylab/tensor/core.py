@@ -231,7 +231,7 @@ def _pad(x: UOp, pads: tuple[tuple[Size, Size], ...]) -> UOp:
 
 
 def _shrink(x: UOp, box: tuple[tuple[Size, Size], ...]) -> UOp:
-    return x._shrink(tuple(lo for lo, _ in box), tuple(hi - lo for lo, hi in box))
+    return x._mop(Ops.SHRINK, box)
 
 
 _MOVES: dict[Ops, Any] = {

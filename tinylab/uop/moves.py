@@ -42,6 +42,13 @@ def shape_to_shape_arg(shape: Sequence[Sint]) -> UOp:
     return make(Ops.STACK, dtypes.weakint if items else dtypes.void, items)
 
 
+def _between(begin: Sint, end: Sint) -> Sint:
+    """How many there are from a begin to an end: from v to v + 2 there are 2."""
+    size = end - begin
+    found: Sint = size if isinstance(size, int) else size.ssimplify()
+    return found
+
+
 class MoveMethods:
     """The six movements of a value, and the reductions that stand on them."""
 
@@ -132,7 +139,7 @@ class MoveMethods:
         if op is Ops.PAD:
             sizes = [b + s + a for (b, a), s in zip(arg, self.shape, strict=True)]
             return self._pad([b for b, _ in arg], sizes)
-        sizes = [e if isinstance(b, int) and b == 0 else e - b for b, e in arg]
+        sizes = [e if isinstance(b, int) and b == 0 else _between(b, e) for b, e in arg]
         return self._shrink([b for b, _ in arg], sizes)
 
     @staticmethod
