@@ -171,3 +171,17 @@ def test_a_slice_between_two_places_of_one_variable_has_a_known_size():
     assert x.tolist() == [0, 1, 2, 7, 8, 5, 6, 7, 8, 9]
     x[v : v + 2].assign(x[v + 1 : v + 3])
     assert x.tolist() == [0, 1, 2, 8, 5, 5, 6, 7, 8, 9]
+
+
+def test_a_variable_in_the_shape_of_new_tensors_and_as_a_place():
+    v = Variable("v", 1, 7).bind(3)
+    assert Tensor.full((v, 2), 3.0).sum().item() == 18
+    x = Tensor.arange(20).reshape(10, 2).contiguous().realize()
+    assert x[:v].argmax(0).tolist() == [2, 2]
+    assert x[:v].zeros_like().sum(0).tolist() == [0, 0]
+    x[v] = 5
+    x[v + 1, 1] = 50
+    assert x[v].tolist() == [5, 5]
+    assert x.tolist() == [[0, 1], [2, 3], [4, 5], [5, 5], [8, 50]] + [
+        [n, n + 1] for n in range(10, 20, 2)
+    ]

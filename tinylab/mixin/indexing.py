@@ -296,7 +296,7 @@ def _entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
     size = x.shape[axis]
     if isinstance(item, slice):
         return [_slice_entry(item, size)]
-    if isinstance(item, Primitives):
+    if isinstance(item, Primitives) and (isinstance(item, type(x)) or isinstance(x, type(item))):
         return _tensor_entries(x, item, axis)
     if isinstance(item, int):
         if not -size <= item < size:

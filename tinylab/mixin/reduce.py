@@ -218,7 +218,7 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         found = self.eq(top) | self.isnan() if self.dtype.kind == "float" else self.eq(top)
         # The largest of n - place among the hits belongs to the first place.
         shape = tuple(n if i == place else 1 for i in range(self.ndim))
-        left = (n - self._iota(n, dtypes.default_int)).reshape(shape)
+        left = self._iota(n, dtypes.default_int).sub(n, reverse=True).reshape(shape)
         return found.where(left, 0).max(place, keepdim).sub(n, reverse=True)
 
     def argmin(self, axis: int | None = None, keepdim: bool = False) -> Self:

@@ -40,13 +40,18 @@ def buffer_uop(data: Any, dtype: DType, shape: Sequence[int], device: Any) -> UO
 
 
 def empty_uop(shape: Sequence[Any], dtype: DType, device: Any, axis: int | None = None) -> UOp:
-    """A BUFFER of its own, with no memory yet, in a shape; on several devices perhaps cut."""
+    """A BUFFER of its own, with no memory yet, in a shape; on several devices perhaps cut.
+
+    Where a size is symbolic there is room for the largest.
+    """
     if math.prod(shape) == 0:
         return UOp.const(0, dtype)._expand_front(tuple(shape))
     part = list(shape)
     if axis is not None:
         part[axis] = even_part(tuple(shape), axis, len(device))
-    return UOp.new_buffer(device, math.prod(part), dtype)._reshape(tuple(part)).unshard(axis)
+    room = tuple([s if isinstance(s, int) else s.vmax for s in part])
+    whole = UOp.new_buffer(device, math.prod(room), dtype)._reshape(room)
+    return whole._shrink((0,) * len(room), tuple(part)).unshard(axis)
 
 
 # *** in
