@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinylab import GlobalCounters, Tensor, function
+from tinylab import GlobalCounters, Tensor, Variable, function
 from tinylab.errors import ForbiddenDeviceError, FunctionError
 from tinylab.opcodes import Ops
 
@@ -156,3 +156,13 @@ def test_a_write_to_a_tensor_from_outside_is_refused_and_undone(precompile: bool
 def test_realizing_inside_is_refused_by_name():
     with pytest.raises(ForbiddenDeviceError, match="usage of device CPU disallowed"):
         function(lambda x: x.realize() + 1)(Tensor([1.0]).realize() * 2)
+
+
+@pytest.mark.parametrize("precompile", [False, True])
+def test_symbolic_sizes(precompile: bool):
+    v = Variable("v", 1, 10).bind(3)
+    x = Tensor.arange(10).contiguous().realize()
+    outside = function(lambda a: a * 2 + 1, precompile=precompile)
+    assert outside(x[:v]).sum().item() == 9
+    inside = function(lambda a: (a[:v] * 2).sum(), precompile=precompile)
+    assert inside(x).item() == 6

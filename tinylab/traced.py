@@ -19,6 +19,7 @@ from typing import Any
 from tinylab.errors import FunctionError
 from tinylab.helpers.context import Context
 from tinylab.opcodes import Ops
+from tinylab.schedule.inline_functions import with_arguments
 from tinylab.tensor import Tensor, live
 from tinylab.uop.ops import UOp
 
@@ -35,7 +36,8 @@ def function(
 
     Tensors among the arguments, inside containers and inside objects are its inputs.
     allow_implicit: buffers that it reads besides become inputs too. grad_fxn(*grads, call=node)
-    gives the gradient of every input. precompile: the body is scheduled once, on its own.
+    gives the gradient of every input. precompile: the body is scheduled once, on its own, if its
+    sizes are numbers.
 
     Raises: FunctionError for results that are no tensors, buffers that are not passed in, writes
     in place, and values asked for inside.
@@ -60,6 +62,10 @@ def function(
                 help="pass the tensors in as arguments, or set allow_implicit=True",
             )
         values = [t.uop for t in inputs] + implicit
+        if grad_fxn is None and any(u.is_bound_var for u in body.toposort(enter_calls=False)):
+            # A body whose sizes vary has no schedule of its own: it takes the place of the call.
+            results = [Tensor(with_arguments(value, tuple(values))) for value in body.src]
+            return results[0] if isinstance(ret, Tensor) else tuple(results)
         call = body.call(
             *values,
             grad_fxn=grad_fxn,
