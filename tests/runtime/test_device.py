@@ -1,6 +1,7 @@
 import pytest
 
 from tinylab.device import Device, canonicalize_device, enumerate_devices_str
+from tinylab.device.registry import refuse_old_settings
 from tinylab.errors import DeviceError, UnknownDeviceError
 from tinylab.helpers import Context
 
@@ -73,3 +74,23 @@ def test_a_wrong_renderer_is_answered_with_the_nearest(dev, what):
     device = dev.split(":")[0]
     with Context(DEV=dev), pytest.raises(DeviceError, match=what):
         Device[device].renderer  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "new"),
+    [
+        ("CPU", "1", "CPU"),
+        ("CPU_LLVM", "1", "CPU:LLVM"),
+        ("CPU_CC", "clang", "CPU:CLANG"),
+        ("AMD_IFACE", "PCI", r"PCI\+AMD"),
+        ("EMULATE", "AMD_RDNA4", "PYTHON::gfx1201"),
+    ],
+)
+def test_what_chose_a_device_before_dev_says_what_replaces_it(name, value, new):
+    message = rf"^{name}={value} is deprecated, use DEV={new} instead$"
+    with pytest.raises(AssertionError, match=message):
+        refuse_old_settings({"HOME": "/", name: value})
+
+
+def test_other_variables_are_nobodys_business():
+    refuse_old_settings({"CPU": "0", "CPU_COUNT": "1", "CUDA_LAUNCH_BLOCKING": "1", "EMULATE": ""})

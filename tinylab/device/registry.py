@@ -8,11 +8,12 @@ import importlib
 import os
 import pathlib
 import pkgutil
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tinylab.errors import DeviceError, ForbiddenDeviceError, UnknownDeviceError
+from tinylab.errors import ContractError, DeviceError, ForbiddenDeviceError, UnknownDeviceError
 from tinylab.helpers.context import ALLOW_DEVICE_USAGE, DEBUG, DEV
 from tinylab.helpers.text import closest
 
@@ -87,6 +88,7 @@ class _Device:
 
     @functools.cached_property
     def _first_that_opens(self) -> str:
+        refuse_old_settings(os.environ)
         first = next(self.get_available_devices(), None)
         if first is None:
             raise DeviceError("no usable devices", help="DEV=PYTHON runs anywhere, slowly")
@@ -114,6 +116,47 @@ class _Device:
 def _canonical(device: str) -> str:
     kind, _, index = device.partition(":")
     return kind.upper() + (f":{index}" if index and index != "0" else "")
+
+
+# What chose a device before DEV did: CPU=1, CPU_LLVM=1, CPU_CC=clang, AMD_IFACE=PCI, EMULATE=AMD.
+_RENDERERS = "LLVM|CLANG|CLANGJIT|X86|LVP|PTX|NAK|NVRTC|NVCC|HIP|HIPCC|IR3|CL"
+_OLD = re.compile(rf"({'|'.join([*ALL_DEVICES, 'PYTHON', 'NULL'])})(?:_({_RENDERERS}|CC|IFACE))?")
+_EMULATED = {
+    "AMD": "gfx1100",
+    "AMD_RDNA4": "gfx1201",
+    "AMD_MFMA": "gfx950",
+    "AMD_CDNA4": "gfx950",
+    "CUDA": "sm_80",
+    "CUDA_SM75": "sm_75",
+    "CUDA_SM89": "sm_89",
+}
+
+
+def refuse_old_settings(environ: Mapping[str, str]) -> None:
+    """Variables that chose a device before DEV did are no longer read, and say what replaces them.
+
+    Raises: ContractError, an AssertionError, for the first of them.
+    """
+    for name, value in environ.items():
+        new = _instead_of(name, value)
+        if new is not None:
+            raise ContractError(f"{name}={value} is deprecated, use DEV={new} instead")
+
+
+def _instead_of(name: str, value: str) -> str | None:
+    if name == "EMULATE" and value in _EMULATED:
+        return f"PYTHON::{_EMULATED[value]}"
+    found = _OLD.fullmatch(name)
+    if found is None or value in ("", "0"):
+        return None
+    device, part = found.groups()
+    if part == "IFACE":
+        return f"{value}+{device}"
+    if part == "CC":
+        return f"{device}:{value.upper()}"
+    if value != "1":
+        return None
+    return device if part is None else f"{device}:{part}"
 
 
 Device = _Device()
