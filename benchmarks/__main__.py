@@ -8,7 +8,7 @@ import platform
 import sys
 import time
 
-NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead")
+NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead", "paint")
 
 
 def main(names: list[str]) -> None:
