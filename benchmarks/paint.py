@@ -1,4 +1,4 @@
-"""The debugger in JupyterLab and headless Chromium: its first paint, and the next pass after that."""
+"""The debugger in JupyterLab and headless Chromium: first paint, and the next pass after that."""
 
 from __future__ import annotations
 
