@@ -98,6 +98,14 @@ class Kernels:
             "metadata": self.methods(kernel),
         }
 
+    def source_text(self, number: int) -> list[str]:
+        """The source alone, which is at hand; `detail` compiles anew to tell where it comes from."""
+        kernel = self.get(number)
+        if kernel.page is not None:
+            return [str(line["text"]) for line in kernel.page()["source"]]
+        text = part(kernel, Ops.SOURCE)
+        return [] if text is None else _shown_lines(str(text.arg))
+
     def edges(self) -> list[tuple[int, int]]:
         """Which kernel reads what another one wrote: (writer, reader), in running order."""
         nodes = self.record.nodes
@@ -355,15 +363,28 @@ def source_lines(
         tied = [(line, None) for line in str(text.arg).splitlines()]
     rows = []
     for line, index in tied:
-        if line.startswith("!"):  # what debug locations refer to; the rows say it better
+        if _is_metadata(line):
             continue
         node: int | None = None
         lines: list[int] = []
         if find is not None and linear is not None and index is not None:
             node, lines = find(linear.src[index])
-        text_alone = _DEBUG_LOCATION.sub("", line)
+        text_alone = _without_location(line)
         rows.append({"text": text_alone, "node": node, "lines": lines, "uop": index})
     return rows
+
+
+def _is_metadata(line: str) -> bool:
+    """What debug locations refer to; the rows say it better."""
+    return line.startswith("!")
+
+
+def _without_location(line: str) -> str:
+    return _DEBUG_LOCATION.sub("", line)
+
+
+def _shown_lines(source: str) -> list[str]:
+    return [_without_location(line) for line in source.splitlines() if not _is_metadata(line)]
 
 
 def _tied_lines(kernel: KernelRecord, linear: UOp) -> list[tuple[str, int | None]] | None:

@@ -146,8 +146,7 @@ def _sources(record: Record, kernels: Sequence[Json]) -> str:
     for kernel in kernels[:_SOURCE_KERNELS]:
         if sum(map(len, parts)) > _SOURCE_LETTERS:
             break
-        detail = desk.kernels.detail(kernel["id"], [])
-        lines = [str(line["text"]) for line in detail["source"]]
+        lines = desk.kernels.source_text(kernel["id"])
         if not lines:
             continue
         shown = "\n".join(lines[:_SOURCE_LINES])

@@ -61,6 +61,48 @@ describe("session", () => {
     expect(session.state.now.at).toEqual({ pass: 5, k: 0 });
   });
 
+  it("walks match by match, over the ends of passes, through the whole record", () => {
+    const { session } = sessionOn();
+    const stepped = session.passes.filter(({ pass }) => pass.changed || pass.matches > 0);
+    session.goTo({ pass: stepped[0]!.pass.id, k: 0 });
+    expect(session.beside(-1)).toBeNull();
+    const walked = [session.state.now.at];
+    while (session.beside(1)) {
+      session.walk(1);
+      walked.push(session.state.now.at);
+    }
+    expect(walked).toEqual(
+      stepped.flatMap(({ pass }) =>
+        Array.from({ length: pass.matches + 1 }, (_, k) => ({ pass: pass.id, k })),
+      ),
+    );
+    session.walk(1);
+    expect(session.state.now.at).toEqual(walked.at(-1));
+    const back = walked.map(() => {
+      const here = session.state.now.at;
+      session.walk(-1);
+      return here;
+    });
+    expect(back.reverse()).toEqual(walked);
+  });
+
+  it("looks ahead to the next matches and the next pass, one question at a time", async () => {
+    const { host, session } = sessionOn();
+    expect(host.count("step")).toBe(0); // nothing is asked before someone steps
+    session.lookAhead();
+    expect(host.count("step")).toBe(1);
+    await settle();
+    const asked = host.count("step");
+    const { matches } = session.place(1)!.pass;
+    expect(asked).toBe(Math.min(matches, 2) + 1);
+    for (let k = 1; k <= Math.min(matches, 2); k += 1) {
+      expect(session.cache.has({ pass: 1, k })).toBe(true);
+    }
+    session.passBy(1);
+    expect(session.state.now.shown?.step.pass).toBe(session.state.now.at?.pass);
+    expect(session.state.now.at?.pass).not.toBe(1);
+  });
+
   it("skips passes that changed nothing", () => {
     const { session } = sessionOn();
     session.passBy(1);

@@ -142,13 +142,34 @@ export class Session {
     if (at) this.goTo({ pass: at.pass, k: at.k + delta });
   }
 
+  /** Moves by one match, over the ends of passes: one key leads through the whole record. */
+  walk(direction: 1 | -1): void {
+    const to = this.beside(direction);
+    if (to) this.goTo(to);
+  }
+
   /** The next pass in a direction that changed something, or failed; at its start. */
   passBy(direction: 1 | -1): void {
+    const next = this.#passBeside(direction);
+    if (next) this.goTo({ pass: next.id, k: 0 });
+  }
+
+  /** Where `walk` leads from here; null at the ends of the record. */
+  beside(direction: 1 | -1): At | null {
+    const at = this.state.now.at;
+    const here = this.place(at?.pass)?.pass;
+    if (!at || !here) return null;
+    const k = at.k + direction;
+    if (k >= 0 && k <= here.matches) return { pass: here.id, k };
+    const next = this.#passBeside(direction);
+    return next ? { pass: next.id, k: direction === 1 ? 0 : next.matches } : null;
+  }
+
+  #passBeside(direction: 1 | -1): PassInfo | null {
     const here = this.place(this.state.now.at?.pass);
     let index = (here?.index ?? -1) + direction;
     while (this.#passes[index] && !worthShowing(this.#passes[index]!.pass)) index += direction;
-    const next = this.#passes[index];
-    if (next) this.goTo({ pass: next.pass.id, k: 0 });
+    return this.#passes[index]?.pass ?? null;
   }
 
   choose(node: number | null): void {
@@ -228,6 +249,12 @@ export class Session {
     this.state.set({ problem: error instanceof Error ? error.message : String(error) });
   }
 
+  /** Someone is about to step: what they are likely to want is asked for now. */
+  lookAhead(): void {
+    const { at, shown } = this.state.now;
+    if (at && shown) this.#prefetch(at);
+  }
+
   #firstPlace(): At | null {
     const first = this.#passes.find((place) => worthShowing(place.pass)) ?? this.#passes[0];
     return first ? { pass: first.pass.id, k: 0 } : null;
@@ -267,20 +294,27 @@ export class Session {
     return { pass: shown.step.pass, k: shown.step.k };
   }
 
+  /** Asks, one after the other, for what the next keys are likely to want. */
   #prefetch(at: At): void {
-    const place = this.#places.get(at.pass);
-    if (!place || this.client.link !== "ready" || this.client.isBusy("prefetch")) return;
-    for (let ahead = 1; ahead <= PREFETCH; ahead += 1) {
-      const next = { pass: at.pass, k: at.k + ahead };
-      if (next.k > place.pass.matches || this.cache.has(next)) continue;
-      this.client
-        .ask("step", { ...next, from: at }, "prefetch")
-        .then((step) => {
-          if (!step.more) this.cache.put(step);
-        })
-        .catch(() => {});
-      return;
-    }
+    if (this.client.link !== "ready" || this.client.isBusy("prefetch")) return;
+    const next = this.#near(at).find((place) => !this.cache.has(place));
+    if (!next) return;
+    this.client
+      .ask("step", { ...next, from: at }, "prefetch")
+      .then((step) => {
+        if (step.more) return; // too large to be fetched on suspicion
+        this.cache.put(step);
+        if (sameAt(this.state.now.at, at)) this.#prefetch(at);
+      })
+      .catch(() => {});
+  }
+
+  #near(at: At): At[] {
+    const matches = this.place(at.pass)?.pass.matches ?? 0;
+    const ahead = Array.from({ length: PREFETCH }, (_, n) => ({ pass: at.pass, k: at.k + n + 1 }));
+    const pass = this.#passBeside(1);
+    const within = ahead.filter(({ k }) => k <= matches);
+    return pass ? [...within, { pass: pass.id, k: 0 }] : within;
   }
 
   #onLink(link: Link): void {

@@ -50,14 +50,14 @@ export function commandsOf(parts: Parts): Command[] {
     command(
       "Steps",
       "ArrowRight n",
-      "next match",
-      rewrites(() => session.stepBy(1)),
+      "next match, then on to the next pass",
+      rewrites(() => session.walk(1)),
     ),
     command(
       "Steps",
       "ArrowLeft p",
-      "previous match",
-      rewrites(() => session.stepBy(-1)),
+      "previous match, or back to the pass before",
+      rewrites(() => session.walk(-1)),
     ),
     command(
       "Steps",

@@ -62,6 +62,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
   guardFocus(root, signal);
   view.watch(["tab"], () => (root.dataset.tab = view.now.tab), signal);
   session.state.watch(["at", "shown", "link"], () => markReady(root, session), signal);
+  root.addEventListener("focusin", () => session.lookAhead(), { signal, once: true });
   session.views.add(root);
   signal.addEventListener(
     "abort",

@@ -44,8 +44,8 @@ export function stepperBar({ session, view, signal }: Context): HTMLElement {
   };
 
   const first = button("|‹", "First step (Home)", () => go(0));
-  const back = button("‹", "Previous match (←)", () => session.stepBy(-1), { name: "previous" });
-  const forward = button("›", "Next match (→)", () => session.stepBy(1), { name: "next" });
+  const back = button("‹", "Previous match (←)", () => session.walk(-1), { name: "previous" });
+  const forward = button("›", "Next match (→)", () => session.walk(1), { name: "next" });
   const last = button("›|", "Last step (End)", () => go(Number.MAX_SAFE_INTEGER));
   const passBack = button("«", "Previous pass ([)", () => session.passBy(-1));
   const passForward = button("»", "Next pass (])", () => session.passBy(1));
@@ -62,8 +62,10 @@ export function stepperBar({ session, view, signal }: Context): HTMLElement {
     slider.disabled = matches === 0;
     number.value = String(at?.k ?? 0);
     setText(total, `/ ${count(matches)}`);
-    first.disabled = back.disabled = (at?.k ?? 0) === 0;
-    forward.disabled = last.disabled = (at?.k ?? 0) >= matches;
+    first.disabled = (at?.k ?? 0) === 0;
+    last.disabled = (at?.k ?? 0) >= matches;
+    back.disabled = session.beside(-1) === null;
+    forward.disabled = session.beside(1) === null;
   };
   session.state.watch(["at", "overview"], draw, signal);
   return h(
