@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tinylab import Tensor
 
@@ -49,6 +50,22 @@ class Row:
             rng.uniform(self.low, self.high, s).astype(np.float32)
             for s in self.shapes
         ]  # fmt: skip
+
+
+def table_tests(rows: Sequence[Row]) -> tuple[Callable[[Row], None], Callable[[Row], None]]:
+    """Two tests: the value of each row, and the gradients of those that have them."""
+
+    @pytest.mark.parametrize("row", rows, ids=ids(rows))
+    def test_value(row: Row) -> None:
+        check_value(row)
+
+    with_gradient = [row for row in rows if row.grad]
+
+    @pytest.mark.parametrize("row", with_gradient, ids=ids(with_gradient))
+    def test_gradient(row: Row) -> None:
+        check_gradient(row)
+
+    return test_value, test_gradient
 
 
 def ids(rows: Sequence[Row]) -> list[str]:

@@ -8,22 +8,12 @@ import numpy as np
 import pytest
 
 from tests.tensor.rows_elementwise import ROWS
-from tests.tensor.table import Row, check_gradient, check_value, ids
+from tests.tensor.table import table_tests
 from tinylab import Tensor, dtypes
 from tinylab.errors import BroadcastError, DTypeError, OperandError
 
 nan, inf = math.nan, math.inf
-WITH_GRADIENT = [r for r in ROWS if r.grad]
-
-
-@pytest.mark.parametrize("row", ROWS, ids=ids(ROWS))
-def test_value(row: Row) -> None:
-    check_value(row)
-
-
-@pytest.mark.parametrize("row", WITH_GRADIENT, ids=ids(WITH_GRADIENT))
-def test_gradient(row: Row) -> None:
-    check_gradient(row)
+test_value, test_gradient = table_tests(ROWS)
 
 
 SPECIAL = np.array(

@@ -6,20 +6,10 @@ import numpy as np
 import pytest
 
 from tests.tensor.rows_reduce import ROWS
-from tests.tensor.table import Row, check_gradient, check_value, ids
+from tests.tensor.table import table_tests
 from tinylab import Tensor
 
-WITH_GRADIENT = [r for r in ROWS if r.grad]
-
-
-@pytest.mark.parametrize("row", ROWS, ids=ids(ROWS))
-def test_value(row: Row) -> None:
-    check_value(row)
-
-
-@pytest.mark.parametrize("row", WITH_GRADIENT, ids=ids(WITH_GRADIENT))
-def test_gradient(row: Row) -> None:
-    check_gradient(row)
+test_value, test_gradient = table_tests(ROWS)
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])

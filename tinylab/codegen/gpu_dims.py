@@ -12,7 +12,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
-from tinylab.codegen.range_tools import CLOSERS, range_key
+from tinylab.codegen.range_tools import CLOSERS, range_key, remade
 from tinylab.dtype import AddrSpace, dtypes
 from tinylab.errors import CodegenError
 from tinylab.opcodes import AxisType, Ops
@@ -61,29 +61,20 @@ def _core_id(threads: list[UOp]) -> dict[UOp, UOp]:
 
 
 def _replaced(sink: UOp, new: dict[UOp, UOp]) -> UOp:
-    done: dict[UOp, UOp] = {}
-    for u in sink.toposort():
-        if u in new:
-            done[u] = new[u]
-            continue
-        src = tuple(done[s] for s in u.src)
-        if src == u.src:
-            done[u] = u
-            continue
+    def remake(u: UOp, src: tuple[UOp, ...]) -> UOp:
         if u.op in CLOSERS:
-            src = (src[0], *(s for s in src[1:] if s.op is Ops.RANGE))
-            if len(src) == 1 and u.op is Ops.END:
-                done[u] = src[0]
-                continue
+            kept = tuple(s for s in src[1:] if s.op is Ops.RANGE)
         elif u.op is Ops.AFTER:
             # What the launch sets needs no order.
             waits = zip(src[1:], u.src[1:], strict=True)
-            src = (src[0], *(s for s, old in waits if old not in new))
-            if len(src) == 1:
-                done[u] = src[0]
-                continue
-        done[u] = u.replace(src=src) if len(src) != len(u.src) else rebuild(u, src)
-    return done[sink]
+            kept = tuple(s for s, old in waits if old not in new)
+        else:
+            return rebuild(u, src)
+        if not kept and u.op in (Ops.END, Ops.AFTER):
+            return src[0]
+        return u.replace(src=(src[0], *kept)) if len(kept) + 1 != len(src) else rebuild(u, src)
+
+    return remade(sink, new, remake)
 
 
 def _places(ranges: list[UOp], prefix: str, limits: tuple[int, ...] | None) -> dict[UOp, UOp]:

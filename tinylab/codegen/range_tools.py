@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tinylab.dtype import dtypes
 from tinylab.opcodes import AxisType, Ops, axis_to_pos
@@ -30,10 +30,10 @@ def ranges_in(root: UOp) -> list[UOp]:
     return sorted((r for r in found if size_of(r) != 1), key=range_key)
 
 
-def replace_ranges(root: UOp, new: Mapping[UOp, UOp]) -> UOp:
-    """Put expressions in the place of ranges; what closed a range closes those of its expression.
+def remade(root: UOp, new: Mapping[UOp, UOp], remake: Callable[[UOp, tuple[UOp, ...]], UOp]) -> UOp:
+    """Put nodes in the place of others, once; `remake` makes each node above them anew.
 
-    END(store, r), {r: o*4 + i}  ->  END(store', o, i)
+    It is given the node as it was and its new sources, one for each old one.
     """
     done: dict[UOp, UOp] = {}
     for u in root.toposort():
@@ -41,18 +41,25 @@ def replace_ranges(root: UOp, new: Mapping[UOp, UOp]) -> UOp:
             done[u] = new[u]
             continue
         src = tuple(done[s] for s in u.src)
-        if src == u.src:
-            done[u] = u
-            continue
-        if u.op in CLOSERS:
-            src = (src[0], *closed_by(src[1:]))
-            if len(src) == 1 and (u.op is Ops.END or not u.arg[1]):
-                done[u] = src[0]
-                continue
-            done[u] = u.replace(src=src)
-            continue
-        done[u] = rebuild(u, src)
+        done[u] = u if src == u.src else remake(u, src)
     return done[root]
+
+
+def replace_ranges(root: UOp, new: Mapping[UOp, UOp]) -> UOp:
+    """Put expressions in the place of ranges; what closed a range closes those of its expression.
+
+    END(store, r), {r: o*4 + i}  ->  END(store', o, i)
+    """
+
+    def remake(u: UOp, src: tuple[UOp, ...]) -> UOp:
+        if u.op not in CLOSERS:
+            return rebuild(u, src)
+        closed = closed_by(src[1:])
+        if not closed and (u.op is Ops.END or not u.arg[1]):
+            return src[0]
+        return u.replace(src=(src[0], *closed))
+
+    return remade(root, new, remake)
 
 
 def closed_by(expressions: Iterable[UOp]) -> list[UOp]:
@@ -71,20 +78,14 @@ def rebuild_with(root: UOp, new: Mapping[UOp, UOp], drop: UOp | None = None) -> 
 
     Sums are folded on the way: x + 0 -> x, 0 * c -> 0.
     """
-    done: dict[UOp, UOp] = {}
-    for u in root.toposort():
-        if u in new:
-            done[u] = new[u]
-            continue
-        src = tuple(done[s] for s in u.src)
-        if src == u.src:
-            done[u] = u
-        elif u.op in CLOSERS:
-            kept = (done[s] for s in u.src[1:] if s is not drop)
-            done[u] = u.replace(src=(src[0], *kept))
-        else:
-            done[u] = _fold_zero(u, src)
-    return done[root]
+
+    def remake(u: UOp, src: tuple[UOp, ...]) -> UOp:
+        if u.op not in CLOSERS:
+            return _fold_zero(u, src)
+        pairs = zip(src[1:], u.src[1:], strict=True)
+        return u.replace(src=(src[0], *(s for s, old in pairs if old is not drop)))
+
+    return remade(root, new, remake)
 
 
 def _fold_zero(u: UOp, src: tuple[UOp, ...]) -> UOp:

@@ -99,7 +99,7 @@ class Kernels:
         }
 
     def source_text(self, number: int) -> list[str]:
-        """The source alone, which is at hand; `detail` compiles anew to tell where it comes from."""
+        """The source alone, which is at hand; `detail` compiles anew to tell whence each line."""
         kernel = self.get(number)
         if kernel.page is not None:
             return [str(line["text"]) for line in kernel.page()["source"]]

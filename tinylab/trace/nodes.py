@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tinylab.opcodes import Ops
@@ -188,21 +188,36 @@ class NodeTable:
 
     def walk(self, root: int) -> list[int]:
         """All nodes under a root, sources first, the root last."""
-        ends, sources = self.ends, self.sources
-        order: list[int] = []
-        seen: set[int] = set()
-        stack = [root]
-        while stack:
-            node = stack.pop()
-            if node < 0:
-                order.append(~node)
-            elif node not in seen:
-                seen.add(node)
+        return post_order(root, {}, self.src)
+
+
+def post_order(
+    root: int,
+    known: Mapping[int, Sequence[int]],
+    src_of: Callable[[int], Sequence[int]],
+) -> list[int]:
+    """All nodes under a root, sources first, the root last.
+
+    Sources come from `known`, which `src_of` may fill, and from `src_of` where they are not there.
+    """
+    order: list[int] = []
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node < 0:
+            order.append(~node)
+        elif node not in seen:
+            seen.add(node)
+            src = known.get(node)
+            if src is None:
+                src = src_of(node)
+            if src:
                 stack.append(~node)
-                below = sources[ends[node - 1] if node else 0 : ends[node]]
-                below.reverse()
-                stack.extend(below)
-        return order
+                stack += src[::-1]
+            else:
+                order.append(node)
+    return order
 
 
 def _key(head: int, sources: Sequence[int]) -> _Key:

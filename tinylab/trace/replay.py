@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tinylab.trace.lives import Life, lives_of
-from tinylab.trace.nodes import CALLS, Head, NodeTable
+from tinylab.trace.nodes import CALLS, Head, NodeTable, post_order
 from tinylab.trace.record import PassRecord
 
 _KEPT_STEPS = 8
@@ -111,25 +111,7 @@ class Replay:
 
     def walk(self, root: int) -> list[int]:
         """All nodes under a root, sources first, the root last."""
-        sources, src_of = self._src, self.src
-        order: list[int] = []
-        seen: set[int] = set()
-        stack = [root]
-        while stack:
-            node = stack.pop()
-            if node < 0:
-                order.append(~node)
-            elif node not in seen:
-                seen.add(node)
-                src = sources.get(node)
-                if src is None:
-                    src = src_of(node)
-                if src:
-                    stack.append(~node)
-                    stack += src[::-1]
-                else:
-                    order.append(node)
-        return order
+        return post_order(root, self._src, self.src)
 
     def rebuild(self, node: int, done: dict[int, int]) -> int:
         """The node with its sources replaced; the same id if none was."""

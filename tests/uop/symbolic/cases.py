@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,14 +34,32 @@ class Case:
 Cases = Mapping[str, Case]
 
 
-def rows(table: PatternMatcher, cases: Cases) -> list[Any]:
-    """A parameter (rule, its case or None) for each row of the table."""
-    return [pytest.param(rule, cases.get(rule.name), id=rule.name) for rule in table.rules]
+def table_tests(*tables: tuple[PatternMatcher, Cases]) -> tuple[Callable[..., None], ...]:
+    """Three tests: each row fires and holds as its case says, the cases are proved, none is stale.
 
+    Rows are tried among all the tables together, in their order.
+    """
+    whole = functools.reduce(operator.add, (table for table, _ in tables))
+    rows = [
+        pytest.param(rule, cases.get(rule.name), id=rule.name)
+        for table, cases in tables
+        for rule in table.rules
+    ]
+    proofs = [pytest.param(c, id=name) for _, cases in tables for name, c in cases.items()]
 
-def proofs(cases: Cases) -> list[Any]:
-    """A parameter for each case."""
-    return [pytest.param(case, id=name) for name, case in cases.items()]
+    @pytest.mark.parametrize(("rule", "case"), rows)
+    def test_row(rule: Rule, case: Case | None) -> None:
+        check_row(whole, rule, case)
+
+    @pytest.mark.parametrize("case", proofs)
+    def test_proof(case: Case) -> None:
+        check_proof(case)
+
+    def test_no_stale_cases() -> None:
+        for table, cases in tables:
+            no_stale_cases(table, cases)
+
+    return test_row, test_proof, test_no_stale_cases
 
 
 def check_row(table: PatternMatcher, rule: Rule, case: Case | None) -> None:

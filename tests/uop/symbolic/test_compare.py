@@ -8,25 +8,21 @@ from tests.uop.symbolic.cases import (
     Case,
     b,
     c,
-    check_proof,
-    check_row,
     d,
     f,
     i,
     k,
-    no_stale_cases,
-    proofs,
-    rows,
     s,
     t,
+    table_tests,
     u8,
     variable,
     x,
     y,
     z,
-)  # fmt: skip
+)
 from tinylab.dtype import dtypes
-from tinylab.uop.ops import Rule, UOp
+from tinylab.uop.ops import UOp
 from tinylab.uop.symbolic import pm_compare
 
 v = variable("v", 0, 1000, dtypes.int32)
@@ -82,18 +78,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "case"), rows(pm_compare, CASES))
-def test_row(rule: Rule, case: Case | None) -> None:
-    check_row(pm_compare, rule, case)
-
-
-@pytest.mark.parametrize("case", proofs(CASES))
-def test_proof(case: Case) -> None:
-    check_proof(case)
-
-
-def test_no_stale_cases() -> None:
-    no_stale_cases(pm_compare, CASES)
+test_row, test_proof, test_no_stale_cases = table_tests((pm_compare, CASES))
 
 
 @pytest.mark.parametrize("limit", range(-9, 10))

@@ -6,24 +6,20 @@ import pytest
 
 from tests.uop.symbolic.cases import (
     Case,
-    check_proof,
-    check_row,
     i,
     k,
-    no_stale_cases,
     op,
     p,
-    proofs,
     q,
-    rows,
     s,
+    table_tests,
     variable,
     x,
     y,
     z,
-)  # fmt: skip
+)
 from tinylab.dtype import dtypes
-from tinylab.uop.ops import Rule, UOp
+from tinylab.uop.ops import UOp
 from tinylab.uop.symbolic import pm_divmod
 
 v = variable("v", 0, 1000, dtypes.int32)
@@ -75,18 +71,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "case"), rows(pm_divmod, CASES))
-def test_row(rule: Rule, case: Case | None) -> None:
-    check_row(pm_divmod, rule, case)
-
-
-@pytest.mark.parametrize("case", proofs(CASES))
-def test_proof(case: Case) -> None:
-    check_proof(case)
-
-
-def test_no_stale_cases() -> None:
-    no_stale_cases(pm_divmod, CASES)
+test_row, test_proof, test_no_stale_cases = table_tests((pm_divmod, CASES))
 
 
 @pytest.mark.parametrize(

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from tests.uop.symbolic.cases import (
     Case,
     b,
     c,
-    check_proof,
-    check_row,
     f,
     g,
     half,
     i,
     j,
     k,
-    no_stale_cases,
     op,
     p,
-    proofs,
     q,
-    rows,
     s,
+    table_tests,
     u8,
     unit,
     x,
@@ -32,7 +26,7 @@ from tests.uop.symbolic.cases import (
     z,
 )
 from tinylab.dtype import DType, Invalid, dtypes
-from tinylab.uop.ops import Ops, Rule, UOp
+from tinylab.uop.ops import Ops, UOp
 from tinylab.uop.symbolic import pm_identities
 
 f32, i32, i64 = dtypes.float32, dtypes.int32, dtypes.int64
@@ -234,15 +228,4 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("rule", "case"), rows(pm_identities, CASES))
-def test_row(rule: Rule, case: Case | None) -> None:
-    check_row(pm_identities, rule, case)
-
-
-@pytest.mark.parametrize("case", proofs(CASES))
-def test_proof(case: Case) -> None:
-    check_proof(case)
-
-
-def test_no_stale_cases() -> None:
-    no_stale_cases(pm_identities, CASES)
+test_row, test_proof, test_no_stale_cases = table_tests((pm_identities, CASES))

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.uop.symbolic.cases import (
     Case,
     b,
     c,
-    check_proof,
-    check_row,
     k,
-    no_stale_cases,
     op,
-    proofs,
-    rows,
+    table_tests,
     x,
     y,
 )
 from tinylab.dtype import Invalid, dtypes
-from tinylab.uop.ops import Ops, PatternMatcher, Rule, UOp, graph_rewrite
+from tinylab.uop.ops import Ops, PatternMatcher, UOp, graph_rewrite
 from tinylab.uop.symbolic import limits, pm_masks, pm_ranges, simplify_under, sym
 
 INVALID = k(Invalid)
@@ -70,19 +64,7 @@ RANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "case"), rows(pm_masks, MASKS) + rows(pm_ranges, RANGES))
-def test_row(rule: Rule, case: Case | None) -> None:
-    check_row(pm_masks + pm_ranges, rule, case)
-
-
-@pytest.mark.parametrize("case", proofs(MASKS | RANGES))
-def test_proof(case: Case) -> None:
-    check_proof(case)
-
-
-def test_no_stale_cases() -> None:
-    no_stale_cases(pm_masks, MASKS)
-    no_stale_cases(pm_ranges, RANGES)
+test_row, test_proof, test_no_stale_cases = table_tests((pm_masks, MASKS), (pm_ranges, RANGES))
 
 
 def test_limits_of_a_condition() -> None:

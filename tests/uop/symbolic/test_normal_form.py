@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from tests.uop.symbolic.cases import (
     Case,
     b,
     c,
-    check_proof,
-    check_row,
     f,
     g,
     i,
     j,
     k,
     m,
-    no_stale_cases,
     op,
-    proofs,
-    rows,
     s,
+    table_tests,
     x,
     y,
     z,
-)  # fmt: skip
+)
 from tinylab.dtype import dtypes
-from tinylab.uop.ops import Ops, Rule, UOp
+from tinylab.uop.ops import Ops, UOp
 from tinylab.uop.symbolic import pm_normal_form
 
 a, e = UOp.range(4, 0), UOp.range(8, 1)
@@ -70,18 +64,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "case"), rows(pm_normal_form, CASES))
-def test_row(rule: Rule, case: Case | None) -> None:
-    check_row(pm_normal_form, rule, case)
-
-
-@pytest.mark.parametrize("case", proofs(CASES))
-def test_proof(case: Case) -> None:
-    check_proof(case)
-
-
-def test_no_stale_cases() -> None:
-    no_stale_cases(pm_normal_form, CASES)
+test_row, test_proof, test_no_stale_cases = table_tests((pm_normal_form, CASES))
 
 
 def test_every_order_of_a_sum_is_one_node() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
-from tests.uop.symbolic.cases import Case, check_proof, check_row, k, no_stale_cases, proofs, rows
-from tinylab.uop.ops import Rule, UOp, graph_rewrite
+from tests.uop.symbolic.cases import (
+    Case,
+    k,
+    table_tests,
+)
+from tinylab.uop.ops import UOp, graph_rewrite
 from tinylab.uop.symbolic import sym
 from tinylab.uop.symbolic.windows import expose_windows, pm_windows
 
@@ -22,18 +24,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("rule", "case"), rows(pm_windows, CASES))
-def test_row(rule: Rule, case: Case | None) -> None:
-    check_row(pm_windows, rule, case)
-
-
-@pytest.mark.parametrize("case", proofs(CASES))
-def test_proof(case: Case) -> None:
-    check_proof(case)
-
-
-def test_no_stale_cases() -> None:
-    no_stale_cases(pm_windows, CASES)
+test_row, test_proof, test_no_stale_cases = table_tests((pm_windows, CASES))
 
 
 def test_quotient_and_remainder_in_a_known_window() -> None:
