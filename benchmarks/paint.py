@@ -30,7 +30,10 @@ _WATCH = """n => {
         const before = canvas.dataset.painted;
         const look = () => {
             const { painted } = canvas.dataset;
-            if (painted === before || painted !== view.dataset.at) return requestAnimationFrame(look);
+            if (painted === before || painted !== view.dataset.at) {
+                requestAnimationFrame(look);
+                return;
+            }
             window.stepped = performance.now() - timeStamp;
         };
         requestAnimationFrame(look);

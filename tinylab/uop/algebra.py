@@ -7,8 +7,8 @@ of its sources'); they are what the compiler itself uses for indices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import DType, PyConst, dtypes
 from tinylab.errors import SymbolicError
@@ -16,6 +16,8 @@ from tinylab.mixin import OpMixin
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.intern import make
 from tinylab.uop.moves import const
+
+N = TypeVar("N", bound=float)
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
@@ -142,7 +144,7 @@ class AlgebraMethods(OpMixin):
         found = self.simplify()
         return found.arg if found.op is Ops.CONST else found
 
-    def _only_value(self: UOp, kind: type) -> Any:
+    def _only_value(self: UOp, kind: Callable[[Any], N]) -> N:
         found = self.simplify()
         lo, hi = found.bounds
         if lo != hi:
@@ -154,16 +156,16 @@ class AlgebraMethods(OpMixin):
         return kind(lo)
 
     def __int__(self: UOp) -> int:
-        return self._only_value(int)  # type: ignore[no-any-return]
+        return self._only_value(int)
 
     def __index__(self: UOp) -> int:
-        return self._only_value(int)  # type: ignore[no-any-return]
+        return self._only_value(int)
 
     def __float__(self: UOp) -> float:
-        return self._only_value(float)  # type: ignore[no-any-return]
+        return self._only_value(float)
 
     def __bool__(self: UOp) -> bool:
-        return self._only_value(bool)  # type: ignore[no-any-return]
+        return self._only_value(bool)
 
     # *** parts of an expression
 

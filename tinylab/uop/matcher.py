@@ -137,7 +137,7 @@ class PatternMatcher:
         rows = self._by_op.get(op)
         return bool(self._rows(op) if rows is None else rows)
 
-    def find(self, uop: UOp, ctx: Any = None) -> tuple[Any, Rule] | None:
+    def find(self, uop: UOp, ctx: Any = None) -> tuple[UOp, Rule] | None:
         """The first result and the rule that gave it, or None."""
         try:
             below = uop._mask

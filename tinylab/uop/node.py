@@ -89,6 +89,12 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     arg: Any
     tag: Any
     _mask: int
+    _shape_slot: Shape | None
+    _bounds: tuple[Any, Any]
+    _ranges: dict[UOp, None]
+    _device: str | tuple[str, ...] | None
+    _axis_slot: int | None
+    _key: bytes
     _LAZY: ClassVar[dict[str, Callable[[UOp], Any]]] = {}
 
     if TYPE_CHECKING:  # what the metaclass takes
@@ -132,7 +138,7 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     def _buffer(self, value: Any) -> None:
         self._buffer_slot = value
 
-    def _lazy(self, slot: str) -> Any:
+    def _fill(self, slot: str) -> None:
         """Fill a slot here and below, sources first, without recursion."""
         compute = self._LAZY[slot]
         stack = [self]
@@ -146,14 +152,14 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
                 stack.pop()
                 if not hasattr(node, slot):
                     setattr(node, slot, compute(node))
-        return getattr(self, slot)
 
     @property
     def _shape(self) -> Shape | None:
         try:
-            return self._shape_slot  # type: ignore[attr-defined, no-any-return]
+            return self._shape_slot
         except AttributeError:
-            return self._lazy("_shape_slot")  # type: ignore[no-any-return]
+            self._fill("_shape_slot")
+            return self._shape_slot
 
     @property
     def shape(self) -> Shape:
@@ -170,9 +176,10 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     def bounds(self) -> tuple[Any, Any]:
         """(vmin, vmax): inclusive bounds of the value; the dtype's limits where unknown."""
         try:
-            return self._bounds  # type: ignore[attr-defined, no-any-return]
+            return self._bounds
         except AttributeError:
-            return self._lazy("_bounds")  # type: ignore[no-any-return]
+            self._fill("_bounds")
+            return self._bounds
 
     @property
     def vmin(self) -> Any:
@@ -188,9 +195,10 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     def ranges(self) -> dict[UOp, None]:
         """The RANGEs that are open at this node: used below it and not ended."""
         try:
-            found: dict[UOp, None] = self._ranges  # type: ignore[attr-defined]
+            found = self._ranges
         except AttributeError:
-            found = self._lazy("_ranges")
+            self._fill("_ranges")
+            found = self._ranges
         # A RANGE does not hold itself: a node in a cycle would outlive its last user.
         return {**found, self: None} if self.op is Ops.RANGE else found
 
@@ -198,9 +206,10 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     def device(self) -> str | tuple[str, ...] | None:
         """Where the value is; None for values that are everywhere (constants, expressions)."""
         try:
-            return self._device  # type: ignore[attr-defined, no-any-return]
+            return self._device
         except AttributeError:
-            return self._lazy("_device")  # type: ignore[no-any-return]
+            self._fill("_device")
+            return self._device
 
     @property
     def axis(self) -> int | None:
@@ -211,9 +220,10 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         if not isinstance(self.device, tuple):
             return None
         try:
-            return self._axis_slot  # type: ignore[attr-defined, no-any-return]
+            return self._axis_slot
         except AttributeError:
-            return self._lazy("_axis_slot")  # type: ignore[no-any-return]
+            self._fill("_axis_slot")
+            return self._axis_slot
 
     @property
     def key(self) -> bytes:
@@ -222,9 +232,10 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         The same in every process.
         """
         try:
-            return self._key  # type: ignore[attr-defined, no-any-return]
+            return self._key
         except AttributeError:
-            return self._lazy("_key")  # type: ignore[no-any-return]
+            self._fill("_key")
+            return self._key
 
     # *** walking
 

@@ -97,7 +97,7 @@ class RewriteContext:
         if found is None:
             return None
         self.last_rule = found[1]
-        return found[0]  # type: ignore[no-any-return]
+        return found[0]
 
     def _find_logged(self, pm: PatternMatcher, node: UOp) -> UOp | None:
         assert self.log is not None, "only with a log"
@@ -108,7 +108,7 @@ class RewriteContext:
         result, rule = found
         self.last_rule = rule
         self.log.append((rule, node, result, time.perf_counter_ns() - start))
-        return result  # type: ignore[no-any-return]
+        return result
 
     def _endless(self, rules: list[Rule]) -> NoReturn:
         names = list(dict.fromkeys(r.name for r in rules[-8:]))

@@ -36,8 +36,8 @@ class Answerer:
         if message.get("ask") in SLOW_ASKS:
             # The thread answers in the name of the message that asked.
             context = contextvars.copy_context()
-            target = lambda: context.run(self._answer, message)  # noqa: E731
-            threading.Thread(target=target, name="tinylab-run", daemon=True).start()
+            run = (self._answer, message)
+            threading.Thread(target=context.run, args=run, name="tinylab-run", daemon=True).start()
         else:
             self._answer(message)
 
