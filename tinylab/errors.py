@@ -92,6 +92,10 @@ class BindError(SymbolicError, AssertionError):
     """A variable bound to a value outside its range, or not bound at all."""
 
 
+class ZeroDivisorError(SymbolicError, ZeroDivisionError):
+    """An expression of sizes or places that is divided by zero."""
+
+
 class FunctionError(TinylabError, RuntimeError):
     """A traced function that cannot be one node: its result, its inputs, what it does inside."""
 

@@ -40,7 +40,7 @@ def test_the_reason_says_that_it_was_copied():
     g = tensor(4, 4)
     found = check(write(g, g + g._permute((1, 0))))
     assert reasons(found) == [
-        "the update reads its own buffer through another view: copied first",
+        "the update reads its own buffer through another view: copied first, 64 B",
         "a write in place",
     ]
 
@@ -55,7 +55,8 @@ def test_a_value_that_needs_both_states_gets_a_copy_of_the_old_one():
     g = tensor(4, 4)
     new = write(g, g + 1)
     found = check(new + g * 3)
-    assert "its old content is still needed after it is overwritten" in reasons(found)
+    why = "its old content is still needed after it is overwritten: copied first, 64 B"
+    assert why in reasons(found)
 
 
 def test_no_copy_where_the_old_state_is_not_needed():

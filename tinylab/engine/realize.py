@@ -25,7 +25,7 @@ from tinylab.helpers.context import (
 )
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import SETTINGS, Callified, callify, create_schedule
-from tinylab.schedule.effects import is_write
+from tinylab.schedule.effects import copied_first, is_write
 from tinylab.schedule.keep_old_values import reads_of_states, storage_of
 from tinylab.trace import events
 from tinylab.trace.provenance import user_line
@@ -93,7 +93,7 @@ def _root(x: UOp, overwritten: Container[UOp], asked: bool) -> UOp:
         return x
     if asked and x.op is not Ops.AFTER and _memory_below(x) not in overwritten:
         return x.contiguous()
-    return make(Ops.CONTIGUOUS, x.dtype, (x,), _PENDING)
+    return make(Ops.CONTIGUOUS, x.dtype, (x,), copied_first(_PENDING, x))
 
 
 class _Held(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from tinylab.helpers.text import size_to_str
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.ops import UOp
 
@@ -15,6 +16,11 @@ def buffer_below(x: UOp) -> UOp:
     while x.op in _THROUGH:
         x = x.src[0]
     return x
+
+
+def copied_first(why: str, x: UOp) -> str:
+    """The reason of a copy that a write in place needs, with the bytes that it takes."""
+    return f"{why}: copied first, {size_to_str(x.max_numel() * x.dtype.itemsize)}"
 
 
 @functools.lru_cache(maxsize=4096)

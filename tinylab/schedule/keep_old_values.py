@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.schedule.effects import is_write, written_slots
+from tinylab.schedule.effects import copied_first, is_write, written_slots
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, rebuild
 
@@ -156,7 +156,9 @@ def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
         else:
             new = _with(x, (*(read[s] for s in x.src[:1]), *more))
         written[x] = stored if as_target else new
-        read[x] = make(Ops.CONTIGUOUS, x.dtype, (new,), _REASON) if x in clashing else new
+        read[x] = new
+        if x in clashing:
+            read[x] = make(Ops.CONTIGUOUS, x.dtype, (new,), copied_first(_REASON, x))
     return read[sink]
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from tinylab.helpers.context import DONT_REALIZE_EXPAND, FUSE_ARANGE
 from tinylab.opcodes import AxisType, GroupOp, Ops
+from tinylab.schedule.effects import copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
 from tinylab.schedule.limit_buffers import limit_buffers
 from tinylab.schedule.views import contiguous_view_offset
@@ -34,6 +35,7 @@ REPEAT_LIMIT = 16
 SAVED_LIMIT = 1 << 16
 # An expression of more operations is cut: compilers take more than linear time for a long one.
 KERNEL_LIMIT = 1000
+_OTHER_VIEW = "the update reads its own buffer through another view"
 # Ways to read one value that are followed before it is stored, whatever it costs.
 ACCESS_LIMIT = 8
 
@@ -276,7 +278,7 @@ def overlapping_writes(points: RealizePoints) -> dict[UOp, str]:
         if value in points.reasons or value._shape is None:
             continue
         if _reads_elsewhere(points, value, target, buffer):
-            found[value] = "the update reads its own buffer through another view: copied first"
+            found[value] = copied_first(_OTHER_VIEW, value)
     return found
 
 

@@ -6,13 +6,15 @@ of its sources'); they are what the compiler itself uses for indices.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import DType, PyConst, dtypes
-from tinylab.errors import SymbolicError
+from tinylab.errors import OperandError, SymbolicError
 from tinylab.mixin import OpMixin
+from tinylab.mixin.base import Primitives
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.intern import make
 from tinylab.uop.moves import const
@@ -33,6 +35,11 @@ def _same(like: UOp, x: Any) -> UOp | None:
     return x if kind is like.__class__ and x.dtype is like.dtype else None
 
 
+def _answers_itself(x: Any) -> bool:
+    """Whether an operand is a Tensor: its own operator knows what to do with a node."""
+    return isinstance(x, Primitives) and not isinstance(x, AlgebraMethods)
+
+
 class AlgebraMethods(OpMixin):
     """Operators, and what is known about an expression.
 
@@ -42,70 +49,86 @@ class AlgebraMethods(OpMixin):
 
     __slots__ = ()
 
+    def ufix(self: UOp, x: Any) -> UOp:
+        """x as an operand: a node, or a number as a constant in the type that this node gives it.
+
+        Raises: OperandError for anything else.
+        """
+        if _answers_itself(x):
+            raise OperandError(
+                f"{type(x).__name__} is no operand of a node's method",
+                help="use the operator, or the method of the tensor with the node as its operand",
+            )
+        return super().ufix(x)
+
+    def _or(self: UOp, x: Any, method: Callable[..., UOp], **how: Any) -> UOp:
+        """What the language answers; a Tensor is left to answer for itself."""
+        return NotImplemented if _answers_itself(x) else method(x, **how)
+
     def __add__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self.add(x) if y is None else make(Ops.ADD, self.dtype, (self, y))
+        return self._or(x, self.add) if y is None else make(Ops.ADD, self.dtype, (self, y))
 
     def __radd__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self.add(x, reverse=True) if y is None else make(Ops.ADD, self.dtype, (y, self))
+        return self._or(x, self.add, reverse=True) if y is None else make(Ops.ADD, self.dtype, (y, self))
 
     def __sub__(self: UOp, x: Any) -> UOp:
         y = _same(self, -x if x.__class__ in (int, float) else x)
         if y is None:
-            return self.sub(x)
+            return self._or(x, self.sub)
         return make(Ops.ADD, self.dtype, (self, y if y.op is Ops.CONST and y is not x else y * -1))
 
     def __rsub__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self.sub(x, reverse=True) if y is None else y + self * -1
+        return self._or(x, self.sub, reverse=True) if y is None else y + self * -1
 
     def __mul__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self.mul(x) if y is None else make(Ops.MUL, self.dtype, (self, y))
+        return self._or(x, self.mul) if y is None else make(Ops.MUL, self.dtype, (self, y))
 
     def __rmul__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self.mul(x, reverse=True) if y is None else make(Ops.MUL, self.dtype, (y, self))
+        return self._or(x, self.mul, reverse=True) if y is None else make(Ops.MUL, self.dtype, (y, self))
 
     def __neg__(self: UOp) -> UOp:
         return self.neg() if self.dtype.kind == "bool" else self * -1
 
     def __floordiv__(self: UOp, x: Any) -> UOp:
         y = _same(self, x) if self.dtype.kind != "float" else None
-        return self.div(x, rounding_mode="floor") if y is None else self._one(Ops.FLOORDIV, y)
+        return self._or(x, self.div, rounding_mode="floor") if y is None else self._one(Ops.FLOORDIV, y)
 
     def __mod__(self: UOp, x: Any) -> UOp:
         y = _same(self, x) if self.dtype.kind != "float" else None
-        return self.mod(x) if y is None else self._one(Ops.FLOORMOD, y)
+        return self._or(x, self.mod) if y is None else self._one(Ops.FLOORMOD, y)
 
     def __and__(self: UOp, x: Any) -> UOp:
         y = self._same_bits(x)
-        return self.bitwise_and(x) if y is None else self._one(Ops.AND, y)
+        return self._or(x, self.bitwise_and) if y is None else self._one(Ops.AND, y)
 
     def __or__(self: UOp, x: Any) -> UOp:
         y = self._same_bits(x)
-        return self.bitwise_or(x) if y is None else self._one(Ops.OR, y)
+        return self._or(x, self.bitwise_or) if y is None else self._one(Ops.OR, y)
 
     def __xor__(self: UOp, x: Any) -> UOp:
         y = self._same_bits(x)
-        return self.bitwise_xor(x) if y is None else self._one(Ops.XOR, y)
+        return self._or(x, self.bitwise_xor) if y is None else self._one(Ops.XOR, y)
 
     def __lt__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self.lt(x) if y is None else make(Ops.CMPLT, dtypes.bool, (self, y))
+        return self._or(x, self.lt) if y is None else make(Ops.CMPLT, dtypes.bool, (self, y))
 
     def __gt__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self.gt(x) if y is None else make(Ops.CMPLT, dtypes.bool, (y, self))
+        return self._or(x, self.gt) if y is None else make(Ops.CMPLT, dtypes.bool, (y, self))
 
     def __ge__(self: UOp, x: Any) -> UOp:
         y = _same(self, x) if self.dtype.kind != "float" else None
-        return self.ge(x) if y is None else (self < y).logical_not()
+        return self._or(x, self.ge) if y is None else (self < y).logical_not()
 
     def __le__(self: UOp, x: Any) -> UOp:
         y = _same(self, x) if self.dtype.kind != "float" else None
-        return self.le(x) if y is None else (self > y).logical_not()
+        return self._or(x, self.le) if y is None else (self > y).logical_not()
 
     def ne(self: UOp, x: Any) -> UOp:
         """Where the values differ; NaN differs from everything."""
@@ -291,3 +314,24 @@ class AlgebraMethods(OpMixin):
         if self.op in (Ops.END, Ops.REDUCE, Ops.STAGE):
             return self.src[1:]
         return ()
+
+
+def _left_to_tensors(name: str) -> Callable[[UOp, Any], Any]:
+    """An operator of the language that a Tensor on the other side answers instead."""
+    asked = getattr(OpMixin, name)
+
+    @functools.wraps(asked)
+    def operator(self: UOp, x: Any) -> Any:
+        return NotImplemented if _answers_itself(x) else asked(self, x)
+
+    return operator
+
+
+# Those that have no quick way of their own above.
+# fmt: off
+for _name in (
+    "truediv", "rtruediv", "rfloordiv", "rmod", "pow", "rpow", "lshift", "rlshift", "rshift",
+    "rrshift", "rand", "ror", "rxor", "matmul", "rmatmul",
+):
+    setattr(AlgebraMethods, f"__{_name}__", _left_to_tensors(f"__{_name}__"))
+# fmt: on

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from tests.uop.symbolic.cases import (
     Case,
     b,
@@ -123,7 +125,7 @@ CASES = {
     "div_self": Case([(p // p, k(1)), (op("CDIV", q, q), k(1))], [z // z, p // q]),
     "mod_self": Case([(z % z, k(0)), (op("CMOD", i, i), N(0))], [p % q]),
     "div_of_zero": Case([(k(0) // x, k(0)), (k(0) % x, k(0))], [k(1) // x, x // 1]),
-    "div_by_zero": Case([(x // 0, k(0)), (op("CMOD", i, N(0)), N(0))], [x // 1, x // y]),
+    "div_by_zero": Case([(i // 0, N(0)), (op("CMOD", i, N(0)), N(0))], [x // 1, x // y]),
     "and_self": Case([(i & i, i), (b | b, b)], [i & j, i ^ i]),
     "xor_self": Case([(i ^ i, N(0)), (b ^ b, k(False))], [i ^ j]),
     "or_zero": Case([(i | 0, i), (i ^ 0, i), (b | k(False), b)], [i | 1, i & 0]),
@@ -229,3 +231,10 @@ CASES = {
 
 
 test_row, test_proof, test_no_stale_cases = table_tests((pm_identities, CASES))
+
+
+@pytest.mark.parametrize("divided", [x // 0, x % 0, (x + 1) // (y * 0), (x + y) % (k(3) - 3)])
+def test_a_size_divided_by_zero_is_an_error(divided: UOp) -> None:
+    with pytest.raises(ZeroDivisionError, match=r"Division by zero trying to rewrite .*x") as e:
+        divided.simplify()
+    assert "lower bound of 1" in str(e.value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinylab.dtype import Invalid, bitcast, can_lossless_cast, dtypes
+from tinylab.errors import ZeroDivisorError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.bounds import known_finite
 from tinylab.uop.evaluate import exec_alu
@@ -209,6 +210,19 @@ def choose_if_either(u: UOp, x: UOp, y: UOp, z: UOp, w: UOp) -> UOp | None:
     return make(Ops.WHERE, u.dtype, (make(Ops.OR, dtypes.bool, (x, y)), z, w))
 
 
+def divided_by_zero(u: UOp, x: UOp) -> UOp:
+    """What every device gives, 0; of a size or a place it is a mistake.
+
+    Raises: ZeroDivisorError where an expression of sizes is divided.
+    """
+    if u.dtype is dtypes.weakint:
+        raise ZeroDivisorError(
+            f"Division by zero trying to rewrite {u.render(simplify=False)}",
+            help="a size that may be 0 cannot divide: give its Variable a lower bound of 1",
+        )
+    return zero(u)
+
+
 def negation(u: UOp, x: UOp) -> UOp | None:
     """The opposite of x, as `x != True`."""
     return None if x._shape != u._shape else make(Ops.CMPNE, dtypes.bool, (x, const(True)))
@@ -259,7 +273,7 @@ pm_identities = PatternMatcher([
     Rule("div_self",       "x // x -> 1",                   UPat((Ops.FLOORDIV, Ops.CDIV), src=(X, X), name="u"), lambda u, x: one(u), when=never_zero),
     Rule("mod_self",       "x % x -> 0",                    UPat((Ops.FLOORMOD, Ops.CMOD), src=(X, X), name="u"), lambda u, x: zero(u)),
     Rule("div_of_zero",    "0 // x -> 0, 0 % x -> 0",       UPat((Ops.FLOORDIV, Ops.CDIV, Ops.FLOORMOD, Ops.CMOD), src=(UPat.const(0), X), name="u"), lambda u, x: zero(u)),
-    Rule("div_by_zero",    "x // 0 -> 0, x % 0 -> 0",       UPat((Ops.FLOORDIV, Ops.CDIV, Ops.FLOORMOD, Ops.CMOD), src=(X, UPat.const(0)), name="u"), lambda u, x: zero(u)),
+    Rule("div_by_zero",    "x // 0 -> 0, x % 0 -> 0",       UPat((Ops.FLOORDIV, Ops.CDIV, Ops.FLOORMOD, Ops.CMOD), src=(X, UPat.const(0)), name="u"), divided_by_zero),
     # bits
     Rule("and_self",       "x & x -> x, x | x -> x",        UPat((Ops.AND, Ops.OR), src=(X, X), name="u"), keep),
     Rule("xor_self",       "x ^ x -> 0",                    _op(Ops.XOR, X, X), lambda u, x: zero(u)),
