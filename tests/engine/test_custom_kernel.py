@@ -7,7 +7,7 @@ import pytest
 
 from tinylab import Context, Tensor, UOp
 from tinylab.dtype import AddrSpace
-from tinylab.errors import CompileError
+from tinylab.errors import CompileError, ScheduleError
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import KernelInfo
 
@@ -105,3 +105,76 @@ def test_source_that_is_refused_is_told_with_its_kernel_and_line():
     with Context(SPEC=0), pytest.raises(CompileError, match=line):
         Tensor.empty(1).custom_kernel(x, fxn=refused)[0].realize()
     assert (x + 1).tolist() == [2.0, 3.0]
+
+
+# *** a kernel that reads what it writes
+
+X = [0.0, 1.0, 2.0, 3.0]
+
+
+def shifted(kind: AxisType, size: int, read, opts=None):
+    """x[i] becomes x[read(i)]."""
+
+    def kernel(x: UOp) -> UOp:
+        i = UOp.range(size, 0, kind)
+        return x[i].store(x[read(i)]).end(i).sink(arg=KernelInfo("shifted", opts_to_apply=opts))
+
+    return kernel
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        shifted(AxisType.WEAK, 4, lambda i: 3 - i),
+        shifted(AxisType.WEAK, 3, lambda i: i + 1),
+        shifted(AxisType.GLOBAL, 3, lambda i: i + 1, ()),
+    ],
+    ids=["reversed", "shifted", "side by side"],
+)
+def test_reading_at_other_places_in_no_order_is_refused(kernel):
+    x = Tensor(X).realize()
+    with pytest.raises(AssertionError, match="'shifted' reads its argument 0 at other places") as e:
+        x.custom_kernel(fxn=kernel)
+    assert ".contiguous()" in str(e.value)
+    assert "test_custom_kernel.py" in str(e.value)
+
+
+def test_reading_after_a_store_in_order_or_elsewhere_is_fine():
+    # The loop as it is written, from the first element to the last.
+    kernel = shifted(AxisType.LOOP, 3, lambda i: i + 1, ())
+    assert Tensor(X).realize().custom_kernel(fxn=kernel)[0].tolist() == [1, 2, 3, 3]
+    # What is read is never written.
+    kernel = shifted(AxisType.WEAK, 2, lambda i: i + 2)
+    assert Tensor(X).realize().custom_kernel(fxn=kernel)[0].tolist() == [2, 3, 2, 3]
+
+    def in_two_steps(x: UOp) -> UOp:
+        i, j = UOp.range(4, 0), UOp.range(2, 1)
+        doubled = x.after(x[i].store(x[i] * 2).end(i))
+        return x[j].store(doubled[j + 2]).end(j).sink(arg=KernelInfo("steps", opts_to_apply=()))
+
+    assert Tensor(X).realize().custom_kernel(fxn=in_two_steps)[0].tolist() == [4, 6, 4, 6]
+
+
+def reverse(out: UOp, x: UOp) -> UOp:
+    i = UOp.range(4, 0)
+    return out[i].store(x[3 - i]).end(i).sink(arg=KernelInfo("reverse"))
+
+
+def test_a_tensor_that_is_written_and_read_as_two_arguments_is_copied_first():
+    x = Tensor(X).realize()
+    out, _ = x.custom_kernel(x.contiguous(), fxn=reverse)
+    reasons = [call.arg.aux for call in out.schedule_linear().src]
+    assert "a kernel written by hand reads what it writes: copied first, 16 B" in reasons
+    x = Tensor(X).realize()
+    assert x.custom_kernel(x, fxn=reverse)[0].tolist() == X[::-1]
+
+
+def test_one_buffer_as_two_outputs_is_refused():
+    def both_ones(p: UOp, q: UOp) -> UOp:
+        i = UOp.range(4, 0)
+        return UOp.group(p[i].store(1.0), q[i].store(2.0)).end(i).sink(arg=KernelInfo("ones"))
+
+    x = Tensor(X).realize()
+    with pytest.raises(ScheduleError, match=r"kernel 'ones' writes its arguments \[0, 1\]"):
+        x.custom_kernel(x, fxn=both_ones)[0].realize()
+    assert x.tolist() == X

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.schedule.effects import copied_first, is_write, written_slots
+from tinylab.schedule.effects import buffer_below, copied_first, is_write, written_slots
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, rebuild
 
 _REASON = "its old content is still needed after it is overwritten"
+_OWN_TARGET = "a kernel written by hand reads what it writes"
 
 
 def storage_of(view: UOp) -> UOp:
@@ -127,26 +129,63 @@ def _bits(mask: int) -> Iterator[int]:
 _STORAGE = GroupOp.Movement | {Ops.BITCAST, Ops.AFTER}
 
 
-def _arguments(call: UOp, written: dict[UOp, UOp], read: dict[UOp, UOp]) -> tuple[UOp, ...]:
+def _arguments(call: UOp, written: dict[UOp, UOp], read: dict[UOp, UOp]) -> Iterator[UOp]:
     """A call's sources with copies for what it only reads; a body stays what it is."""
+    yield call.src[0]
     slots = written_slots(call.src[0])
-    arguments = enumerate(call.src[1:])
-    return (call.src[0], *(written[a] if n in slots else read[a] for n, a in arguments))
+    targets = {buffer_below(a) for n, a in enumerate(call.src[1:]) if n in slots}
+    for n, a in enumerate(call.src[1:]):
+        if n in slots:
+            yield written[a]
+        elif buffer_below(a) in targets:
+            yield make(Ops.CONTIGUOUS, a.dtype, (read[a],), copied_first(_OWN_TARGET, a))
+        else:
+            yield read[a]
+
+
+def _targets_meet(order: Iterable[UOp]) -> bool:
+    """Whether some kernel is given one buffer both to write and, as another argument, to read.
+
+    Raises: ScheduleError where it is to write one buffer as two arguments.
+    """
+    found = False
+    for call in order:
+        if call.op is not Ops.CALL:
+            continue
+        buffers = [buffer_below(a) for a in call.src[1:]]
+        slots = sorted(written_slots(call.src[0]))
+        targets = [buffers[n] for n in slots if n < len(buffers)]
+        if len(set(targets)) < len(targets):
+            raise ScheduleError(
+                f"kernel {_name(call)!r} writes its arguments {slots}, and two of them are one "
+                "buffer",
+                help="give it a tensor of its own for each output, such as a .clone()",
+            )
+        found = found or any(b in targets for n, b in enumerate(buffers) if n not in slots)
+    return found
+
+
+def _name(call: UOp) -> str:
+    arg = call.src[0].arg
+    return str(call.arg.name or getattr(arg, "name", "") or call.src[0].op.name.lower())
 
 
 def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
-    """The graph with the old content of a buffer copied where it is needed after a write."""
+    """The graph with the old content of a buffer copied where it is needed after a write.
+
+    Raises: ScheduleError for a kernel that is to write one buffer as two arguments.
+    """
     order = list(sink.toposort(enter_calls=False))
     writes = _writes(order)
     clashing = _conflicts(order, writes) if writes else set()
-    if not clashing:
+    if not clashing and not _targets_meet(order):
         return sink
     states = set(writes)
     read: dict[UOp, UOp] = {}  # node -> what reads it now, perhaps the copy
     written: dict[UOp, UOp] = {}  # node -> the storage itself, as the target of a write
     for x in order:
         if x.op is Ops.CALL:
-            read[x] = written[x] = rebuild(x, _arguments(x, written, read))
+            read[x] = written[x] = rebuild(x, tuple(_arguments(x, written, read)))
             continue
         more = tuple(read[s] for s in x.src[1:])
         as_target = x.op in _STORAGE or x.op is Ops.STORE

@@ -40,6 +40,7 @@ from tinylab.tensor.random import counters_of
 from tinylab.tensor.scheduling import TensorScheduling
 from tinylab.tensor.writing import assign, operand, setitem, stored_copy
 from tinylab.trace import events
+from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
 
 
@@ -204,10 +205,15 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
         fxn gets a placeholder for each tensor and returns a SINK with a KernelInfo (or a PROGRAM).
         grad_fxn(grad, call) returns a gradient or None for each tensor; without it none flows.
 
-        Raises: ContractError for a kernel that is none, or whose loops are left open.
+        Raises: ContractError for a kernel that is none, whose loops are left open, or that reads
+        a tensor at other places than it writes it.
         """
         tensors = (self, *lst)
-        found = UOp.custom_kernel(*(t.uop for t in tensors), fxn=fxn, grad_fxn=grad_fxn)
+        try:
+            found = UOp.custom_kernel(*(t.uop for t in tensors), fxn=fxn, grad_fxn=grad_fxn)
+        except ContractError as e:
+            e.help = f"{e.help}; asked for at {user_line()}" if e.help else None
+            raise
         return [Tensor._from_uop(u) for u in found]
 
     def assign(self, x: Any) -> Tensor:

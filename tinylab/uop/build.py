@@ -12,6 +12,7 @@ from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
 from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import callables, make
+from tinylab.uop.kernel_order import refuse_unordered
 from tinylab.uop.moves import MoveMethods, Sint, const, shape_to_shape_arg, sint_to_uop
 
 if TYPE_CHECKING:
@@ -479,7 +480,8 @@ class BuildMethods(MoveMethods):
         fxn gets a placeholder for each source (slot = position) and returns a SINK with a
         KernelInfo, or a PROGRAM. grad_fxn(grad, call) gives a gradient or None for each source.
 
-        Raises: ContractError for another result, or for loops that are left open.
+        Raises: ContractError for another result, for loops that are left open, and for an array
+        that is read at other places than it is written.
         """
         stored = [s if s.has_buffer_identity(after_ok=True) else s.contiguous() for s in srcs]
         kernel = fxn(*(s.placeholder_like(n) for n, s in enumerate(stored)))
@@ -494,6 +496,8 @@ class BuildMethods(MoveMethods):
             raise ContractError(
                 f"ranges {names} are leaking out of the call", help="close them with .end(...)"
             )
+        if kernel.op is Ops.SINK:
+            refuse_unordered(kernel)
         call = kernel.call(*stored, grad_fxn=grad_fxn)
         return [s.after(call) for s in stored]
 
