@@ -30,6 +30,7 @@ from tinylab.engine.locking import alone
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import JitError
 from tinylab.helpers.context import CAPTURING, DEBUG, JIT
+from tinylab.mixin.base import shape_text
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.trace import events
 from tinylab.uop.intern import make
@@ -443,7 +444,7 @@ class TinyJit(Generic[P, R]):
 
 
 def _words(info: InputInfo) -> str:
-    return f"{info.view.shape} {info.dtype} on {info.device}"
+    return f"{shape_text(info.view.shape)} {info.dtype} on {info.device}"
 
 
 def _realized(ret: Any) -> None:

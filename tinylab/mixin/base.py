@@ -106,7 +106,7 @@ class Primitives:
     @property
     def max_shape(self) -> tuple[int, ...]:
         """The largest sizes that the shape can have; other than `shape` for symbolic sizes only."""
-        return tuple(s if isinstance(s, int) else int(s.vmax) for s in self.shape)
+        return tuple(map(largest, self.shape))
 
     def max_numel(self) -> int:
         """The largest number of elements that the shape can have."""
@@ -141,7 +141,7 @@ class Primitives:
         limit = max(total, 1)
         if not -limit <= dim < limit:
             raise IndexingError(
-                f"{dim=} out of range [{-limit}, {limit - 1}] for shape {self.shape}"
+                f"{dim=} out of range [{-limit}, {limit - 1}] for shape {shape_text(self.shape)}"
             )
         return dim + total if dim < 0 else dim
 
@@ -164,9 +164,14 @@ def is_number(x: object) -> bool:
     return isinstance(x, (int, float))
 
 
+def size_text(size: Size) -> str:
+    """A size on one line: 3, n, (n+1)."""
+    return str(size) if isinstance(size, int) else str(size.render())
+
+
 def shape_text(shape: Shape) -> str:
     """A shape on one line, symbolic sizes as expressions: (n + 1, 3)."""
-    sizes = [str(s) if isinstance(s, int) else str(s.render()) for s in shape]
+    sizes = [size_text(s) for s in shape]
     return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
 
 
@@ -182,7 +187,45 @@ def as_shape(shape: Sequence[Any]) -> Shape:
 
 def same_size(a: Size, b: Size) -> bool:
     """Whether two sizes are known to be equal."""
-    return a is b or (isinstance(a, int) and isinstance(b, int) and a == b)
+    if a is b:
+        return True
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    difference = (a - b).ssimplify()
+    return isinstance(difference, int) and difference == 0
+
+
+def surely(condition: Any) -> bool:
+    """Whether a comparison of sizes holds, whatever values their variables have."""
+    return condition if isinstance(condition, bool) else bool(condition.simplify().vmin)
+
+
+def largest(size: Size) -> int:
+    """The largest number that a size may be."""
+    return size if isinstance(size, int) else int(size.vmax)
+
+
+def present(size: Size) -> int | None:
+    """What a size is with the values that its variables have now; None where one has none."""
+    if isinstance(size, int):
+        return size
+    bare, values = size.unbind_all()
+    found = bare.substitute({v: v.const_like(n) for v, n in values.items()}).ssimplify()
+    return found if isinstance(found, int) else None
+
+
+def larger_size(a: Size, b: Size) -> Size:
+    """The larger of two sizes; an expression where that is not known."""
+    if surely(a >= b):
+        return a
+    return b if surely(b >= a) else (b.maximum(a) if isinstance(a, int) else a.maximum(b))
+
+
+def smaller_size(a: Size, b: Size) -> Size:
+    """The smaller of two sizes; an expression where that is not known."""
+    if surely(a <= b):
+        return a
+    return b if surely(b <= a) else (b.minimum(a) if isinstance(a, int) else a.minimum(b))
 
 
 __all__ = [
@@ -196,5 +239,12 @@ __all__ = [
     "Size",
     "as_shape",
     "is_number",
+    "larger_size",
+    "largest",
+    "present",
     "same_size",
+    "shape_text",
+    "size_text",
+    "smaller_size",
+    "surely",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tinylab.dtype import dtypes
+from tinylab.mixin.base import largest
 
 # As many comparisons take about a second.
 MANY = 1 << 34
@@ -95,7 +96,7 @@ def sorted_places(x: Any, descending: bool) -> Any:
 def _sorted(keys: Any) -> Any:
     """Different int64 keys in ascending order along the last axis."""
     n = keys.shape[-1]
-    size = 1 << (n - 1).bit_length()
+    size = 1 << (largest(n) - 1).bit_length()
     real = keys._iota(size, dtypes.int32) < n
     padded = keys._zero_pad([(0, 0)] * (keys.ndim - 1) + [(0, size - n)])
     keys = real.where(padded, _MOST).contiguous()
@@ -124,7 +125,7 @@ def count_at_most(ascending: Any, wanted: Any) -> Any:
     """How many of some ascending numbers are at most each wanted one, by halving."""
     n = ascending.shape[0]
     found = wanted.const_like(0)
-    for bit in reversed(range(n.bit_length())):
+    for bit in reversed(range(largest(n).bit_length())):
         probe = found + (1 << bit)
         fits = (probe <= n) & (ascending[(probe - 1).minimum(n - 1)] <= wanted)
         found = fits.where(probe, found).contiguous()

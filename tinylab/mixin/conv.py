@@ -15,6 +15,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import OperandError, ShapeError
 from tinylab.helpers.seq import make_tuple
+from tinylab.mixin.base import larger_size, shape_text, size_text
 from tinylab.mixin.linalg import LinalgMixin
 from tinylab.opcodes import Ops
 
@@ -39,15 +40,14 @@ class ConvMixin(LinalgMixin):
         count = len(size)
         if self.ndim < count:
             raise ShapeError(
-                f"pooling with a kernel of {count} axes needs as many, not {self.shape}"
+                f"pooling with a kernel of {count} axes needs as many, not {shape_text(self.shape)}"
             )
         steps = make_tuple(kernel if stride is None else stride, count)
         holes = make_tuple(dilation, count)
         pads = spatial_pads(padding, count)
         grown = _ceil_pads(self.shape[-count:], size, steps, holes, pads) if ceil_mode else pads
         outer = self.ndim - count
-        x = self._pad_constant([(0, 0)] * outer + grown, fill) if any(map(any, grown)) else self
-        windows = x._windows(size, steps, holes)
+        windows = self._pad_constant([(0, 0)] * outer + grown, fill)._windows(size, steps, holes)
         return windows, tuple(range(outer + count, outer + 2 * count)), grown
 
     def avg_pool2d(
@@ -199,8 +199,8 @@ class ConvMixin(LinalgMixin):
         count = weight.ndim - 2
         if self.ndim != weight.ndim or self.shape[1] != weight.shape[0] or weight.shape[0] % groups:
             raise ShapeError(
-                f"conv_transpose2d: input {self.shape} does not fit weight {weight.shape} "
-                f"with {groups} groups"
+                f"conv_transpose2d: input {shape_text(self.shape)} does not fit weight "
+                f"{shape_text(weight.shape)} with {groups} groups"
             )
         steps, holes = make_tuple(stride, count), make_tuple(dilation, count)
         pads, extra = spatial_pads(padding, count), make_tuple(output_padding, count)
@@ -262,10 +262,10 @@ def _ceil_pads(sizes: Any, kernel: Any, steps: Any, holes: Any, pads: Pads) -> P
     for n, k, s, d, (before, after) in zip(sizes, kernel, steps, holes, pads, strict=True):
         span = d * (k - 1) + 1
         outs = -(-(n + before + after - span) // s) + 1
-        if (outs - 1) * s >= n + before:
-            outs -= 1
+        late = (outs - 1) * s >= n + before
+        outs = outs - (int(late) if isinstance(late, bool) else late.where(1, 0))
         need = (outs - 1) * s + span - (n + before + after)
-        found.append((before, after + max(need, 0)))
+        found.append((before, after + larger_size(need, 0)))
     return found
 
 
@@ -279,7 +279,8 @@ def _product(sizes: Any) -> Any:
 def _check_conv(x: Any, weight: Any, groups: int) -> None:
     if x.ndim != weight.ndim or weight.ndim < 3:
         raise ShapeError(
-            f"conv2d: input {x.shape} and weight {weight.shape} need equally many axes, 3 or more",
+            f"conv2d: input {shape_text(x.shape)} and weight {shape_text(weight.shape)} need "
+            "equally many axes, 3 or more",
             help="the input is (batch, channels, height, width)",
         )
     if groups < 1 or weight.shape[0] % groups:
@@ -288,8 +289,8 @@ def _check_conv(x: Any, weight: Any, groups: int) -> None:
         )
     if groups * weight.shape[1] != x.shape[1]:
         raise ShapeError(
-            f"conv2d: input {x.shape} has {x.shape[1]} channels, weight {weight.shape} with "
-            f"{groups} groups takes {groups * weight.shape[1]}"
+            f"conv2d: input {shape_text(x.shape)} has {size_text(x.shape[1])} channels, weight "
+            f"{shape_text(weight.shape)} with {groups} groups takes {groups * weight.shape[1]}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import ConstType, DTypeLike, dtypes, to_dtype
 from tinylab.errors import CreationError, OperandError, ShapeError
-from tinylab.mixin.base import Size
+from tinylab.mixin.base import Size, shape_text
 from tinylab.mixin.padding import PaddingMixin
 
 if TYPE_CHECKING:
@@ -116,5 +116,5 @@ class CreationMixin(PaddingMixin):
         Raises: ShapeError where there are fewer.
         """
         if self.ndim < 2:
-            raise ShapeError(f"{what} needs two axes, not shape {self.shape}")
+            raise ShapeError(f"{what} needs two axes, not shape {shape_text(self.shape)}")
         return self.shape[-2], self.shape[-1]

@@ -16,7 +16,7 @@ from tinylab.dtype import (
     strong_dtype,
 )
 from tinylab.errors import BroadcastError, DTypeError, OperandError
-from tinylab.mixin.base import Primitives, Shape, same_size
+from tinylab.mixin.base import Primitives, Shape, same_size, shape_text, size_text
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
@@ -556,8 +556,8 @@ def _check_broadcast(a: Shape, b: Shape, what: str) -> None:
         if not (same_size(x, y) or same_size(x, 1) or same_size(y, 1)):
             raise BroadcastError(
                 "shape mismatch: objects cannot be broadcast to a single shape: "
-                f"{what} of {a} and {b}",
-                help=f"sizes {x} and {y} must be equal, or one of them 1",
+                f"{what} of {shape_text(a)} and {shape_text(b)}",
+                help=f"sizes {size_text(x)} and {size_text(y)} must be equal, or one of them 1",
             )
 
 

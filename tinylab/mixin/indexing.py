@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from tinylab.dtype import ConstType, PyConst, dtypes, sum_acc_dtype
 from tinylab.errors import DTypeError, IndexingError, OperandError, ShapeError
-from tinylab.mixin.base import Primitives, Shape, Size, same_size
+from tinylab.mixin.base import (
+    Primitives,
+    Shape,
+    Size,
+    larger_size,
+    largest,
+    present,
+    same_size,
+    shape_text,
+    smaller_size,
+)
 from tinylab.mixin.buckets import Buckets, buckets, count_at_most, too_many
 from tinylab.mixin.elementwise import _broadcast, _check_broadcast
 from tinylab.mixin.scan import ScanMixin
@@ -107,9 +117,10 @@ class IndexingMixin(ScanMixin):
 
     def _scatters_many(self, dim: int, index: Self) -> bool:
         axis = self._axis(dim)
-        return index.ndim == self.ndim > 0 and too_many(
-            index.numel(), self.shape[axis], self.numel() and self.numel() // self.shape[axis]
-        )
+        if index.ndim != self.ndim or not self.ndim or self.max_numel() == 0:
+            return False
+        places = largest(self.shape[axis])
+        return too_many(index.max_numel(), places, self.max_numel() // places)
 
     def _scatter_buckets(self, dim: int, index: Self, src: Self) -> tuple[Buckets, Self]:
         """(for each place of flat self the elements that go to it, the elements in a row)."""
@@ -254,7 +265,7 @@ def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
         raise IndexingError(f"indices can only have a single ellipsis ('...'), in {indices}")
     used = sum(_axes_used(i) for i in items)
     if used > x.ndim:
-        raise IndexingError(f"too many indices: {used} for shape {x.shape}")
+        raise IndexingError(f"too many indices: {used} for shape {shape_text(x.shape)}")
     at = next((k for k, i in enumerate(items) if i is Ellipsis), len(items))
     fill = [slice(None)] * (x.ndim - used)
     plan: list[AxisIndex] = []
@@ -299,9 +310,11 @@ def _entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
     if isinstance(item, Primitives) and (isinstance(item, type(x)) or isinstance(x, type(item))):
         return _tensor_entries(x, item, axis)
     if isinstance(item, int):
-        if not -size <= item < size:
-            raise IndexingError(f"index={item} is out of bounds with size={size} on axis {axis}")
-        place = item % size
+        known = present(size)
+        known = largest(size) if known is None else known
+        if not -known <= item < known:
+            raise IndexingError(f"index={item} is out of bounds with size={known} on axis {axis}")
+        place = item if item >= 0 else size + item
         return [AxisIndex("place", (place, place + 1))]
     return [AxisIndex("place", (item, item + 1))]  # a symbolic place
 
@@ -317,11 +330,22 @@ def _slice_entry(item: slice, size: Size) -> AxisIndex:
             return AxisIndex("slice", (begin, begin if count == 0 else min(end, size)), step)
         last = begin + (count - 1) * step
         return AxisIndex("slice", (0, 0) if count == 0 else (last, begin + 1), step)
-    if step != 1:
-        raise IndexingError(f"a slice of a symbolic size has step 1, not {step}")
-    begin = 0 if item.start is None else item.start
-    end = size if item.stop is None else item.stop
-    return AxisIndex("slice", (begin, end), 1)
+    if step < 0 and not (item.start is None and item.stop is None):
+        raise IndexingError(f"a slice backward through a symbolic size is a whole one, not {item}")
+    begin = 0 if item.start is None else _bound(item.start, size)
+    end = size if item.stop is None else _bound(item.stop, size)
+    return AxisIndex("slice", (begin, end), step)
+
+
+def _bound(bound: Any, size: Size) -> Size:
+    """The bound of a slice counted from the front; what lies outside now is moved inside."""
+    if not _is_plain(bound):
+        return bound
+    place, known = bound.__index__(), present(size)
+    if place < 0:
+        inside = known is None or known + place >= 0
+        return size + place if inside else larger_size(size + place, 0)
+    return place if known is None or place <= known else smaller_size(place, size)
 
 
 def _is_plain(bound: Any) -> bool:
@@ -335,8 +359,8 @@ def _tensor_entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
         expected = x.shape[axis : axis + item.ndim]
         if item.shape != expected:
             raise IndexingError(
-                f"the mask of shape {item.shape} does not fit {expected}, "
-                f"the axes from {axis} on of {x.shape}"
+                f"the mask of shape {shape_text(item.shape)} does not fit {shape_text(expected)}, "
+                f"the axes from {axis} on of {shape_text(x.shape)}"
             )
         places = x._mask_index(item)
         return [
@@ -465,7 +489,8 @@ def _check_index_shape(x: Any, index: Any, axis: int, what: str) -> None:
     )
     if not fits:
         raise ShapeError(
-            f"{what}: the index of shape {index.shape} does not fit {x.shape}",
+            f"{what}: the index of shape {shape_text(index.shape)} does not fit "
+            f"{shape_text(x.shape)}",
             help="it needs as many axes, and no other axis may be larger",
         )
 

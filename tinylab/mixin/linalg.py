@@ -16,7 +16,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import OperandError, ShapeError
 from tinylab.helpers.seq import argfix
-from tinylab.mixin.base import same_size
+from tinylab.mixin.base import same_size, shape_text, size_text
 from tinylab.mixin.indexing import IndexingMixin
 from tinylab.opcodes import Ops
 
@@ -43,7 +43,7 @@ class LinalgMixin(IndexingMixin):
         inner = -min(w.ndim, 2)
         if self.ndim == 0 or w.ndim == 0 or not same_size(self.shape[-1], w.shape[inner]):
             raise ShapeError(
-                f"cannot dot {self.shape} and {w.shape}",
+                f"cannot dot {shape_text(self.shape)} and {shape_text(w.shape)}",
                 help="the last size of the first must be the last but one of the second",
             )
         if w.ndim == 1:
@@ -114,7 +114,7 @@ class LinalgMixin(IndexingMixin):
         Source: Householder, "Unitary triangularization of a nonsymmetric matrix", 1958.
         """
         if self.ndim < 2:
-            raise ShapeError(f"qr: expected two or more dimensions, got {self.shape}")
+            raise ShapeError(f"qr: expected two or more dimensions, got {shape_text(self.shape)}")
         rows, columns = self.shape[-2:]
         r = self._as_float()
         q = self.eye(rows, dtype=r.dtype)._broadcast_to((*self.shape[:-2], rows, rows))
@@ -129,7 +129,7 @@ class LinalgMixin(IndexingMixin):
         Source: Hestenes, "Inversion of matrices by biorthogonalization and related results", 1958.
         """
         if self.ndim < 2:
-            raise ShapeError(f"svd: expected two or more dimensions, got {self.shape}")
+            raise ShapeError(f"svd: expected two or more dimensions, got {shape_text(self.shape)}")
         rows, columns = self.shape[-2:]
         tall = self if rows >= columns else self.transpose(-2, -1)
         u, s, v = _one_sided_jacobi(tall._as_float())
@@ -146,7 +146,9 @@ class LinalgMixin(IndexingMixin):
         Source: Bernstein, Newhouse, "Old Optimizer, New Norm: An Anthology", 2024.
         """
         if self.ndim < 2:
-            raise ShapeError(f"newton_schulz: expected two or more dimensions, got {self.shape}")
+            raise ShapeError(
+                f"newton_schulz: expected two or more dimensions, got {shape_text(self.shape)}"
+            )
         g = self / (self.square().sum((-2, -1), keepdim=True).sqrt() + eps)
         wide = self.shape[-2] > self.shape[-1]
         g = g.transpose(-2, -1) if wide else g
@@ -204,7 +206,8 @@ def _diagonals(value: Any, letters: str) -> tuple[Any, str]:
             first, second = letters.index(c), letters.rindex(c)
             if value.shape[first] != value.shape[second]:
                 raise OperandError(
-                    f"einsum: letter {c!r} has sizes {value.shape[first]}, {value.shape[second]}"
+                    f"einsum: letter {c!r} has sizes {size_text(value.shape[first])}, "
+                    f"{size_text(value.shape[second])}"
                 )
             value = value.diagonal(dim1=first, dim2=second)
             letters = "".join(x for i, x in enumerate(letters) if i not in (first, second)) + c

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tinylab.dtype import dtypes
 from tinylab.errors import OperandError, ShapeError
-from tinylab.mixin.base import ReductionStr
+from tinylab.mixin.base import ReductionStr, shape_text
 from tinylab.mixin.norm import NormMixin
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class LossMixin(NormMixin):
             target = _classes_first(Y.cast(dtypes.int32), classes, axis).cast(dtypes.default_float)
         else:
             raise ShapeError(
-                f"cross_entropy: targets {Y.shape} do not fit logits {self.shape}",
+                f"cross_entropy: targets {shape_text(Y.shape)} do not fit logits "
+                f"{shape_text(self.shape)}",
                 help="give one class for each row, or a probability for each logit",
             )
         target = target * (1 - label_smoothing) + label_smoothing / classes

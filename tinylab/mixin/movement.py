@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import dtypes, least_upper_dtype, strong_dtype
 from tinylab.errors import IndexingError, OperandError, ShapeError, StackError
-from tinylab.mixin.base import Shape, Size, as_shape, same_size
+from tinylab.mixin.base import Shape, Size, as_shape, same_size, shape_text, size_text
 from tinylab.mixin.elementwise import ElementwiseMixin
 from tinylab.opcodes import Ops
 
@@ -38,12 +38,10 @@ class MovementMixin(ElementwiseMixin):
         if new == self.shape:
             return self
         old_count, new_count = _count(self.shape), _count(new)
-        if any(isinstance(s, int) and s < 0 for s in new) or (
-            isinstance(old_count, int) and isinstance(new_count, int) and old_count != new_count
-        ):
+        if any(isinstance(s, int) and s < 0 for s in new) or not same_size(old_count, new_count):
             raise ShapeError(
-                f"size mismatch, can't reshape {self.shape} to {new}: "
-                f"{old_count} elements, not {new_count}",
+                f"size mismatch, can't reshape {shape_text(self.shape)} to {shape_text(new)}: "
+                f"{size_text(old_count)} elements, not {size_text(new_count)}",
                 help="write -1 for one size and it is worked out",
             )
         return self._mop(Ops.RESHAPE, new)
@@ -63,7 +61,7 @@ class MovementMixin(ElementwiseMixin):
         if sorted(axes) != list(range(self.ndim)):
             raise ShapeError(
                 f"order is not a valid permutation: {as_shape((order, *args))} "
-                f"for shape {self.shape}"
+                f"for shape {shape_text(self.shape)}"
             )
         return self if axes == tuple(range(self.ndim)) else self._mop(Ops.PERMUTE, axes)
 
@@ -77,7 +75,8 @@ class MovementMixin(ElementwiseMixin):
         given = as_shape((shape, *args))
         if len(given) < self.ndim:
             raise ShapeError(
-                f"cannot broadcast tensor to fewer dimensions: {self.shape} to {given}"
+                f"cannot broadcast tensor to fewer dimensions: {shape_text(self.shape)} to "
+                f"{shape_text(given)}"
             )
         old = (1,) * (len(given) - self.ndim) + tuple(self.shape)
         kept = (None, -1)
@@ -94,7 +93,7 @@ class MovementMixin(ElementwiseMixin):
             same_size(o, n) or same_size(o, 1) for o, n in zip(old, new, strict=True)
         ):
             raise ShapeError(
-                f"cannot broadcast {self.shape} to new_shape={new}",
+                f"cannot broadcast {shape_text(self.shape)} to new_shape={shape_text(new)}",
                 help="only sizes of 1 stretch, aligned at the right",
             )
         grown = [i for i, (o, n) in enumerate(zip(old, new, strict=True)) if not same_size(o, n)]
@@ -117,12 +116,14 @@ class MovementMixin(ElementwiseMixin):
         Raises: ShapeError when a box leaves the shape.
         """
         if len(arg) != self.ndim:
-            raise ShapeError(f"{self.ndim=} != {len(arg)=}: shrink of {self.shape} by {arg}")
+            raise ShapeError(
+                f"{self.ndim=} != {len(arg)=}: shrink of {shape_text(self.shape)} by {arg}"
+            )
         box = tuple((0, s) if a is None else tuple(a) for a, s in zip(arg, self.shape, strict=True))
         for (low, high), size in zip(box, self.shape, strict=True):
             ints = isinstance(low, int) and isinstance(high, int) and isinstance(size, int)
             if ints and not 0 <= low <= high <= size:
-                raise ShapeError(f"invalid shrink {box} for shape {self.shape}")
+                raise ShapeError(f"invalid shrink {box} for shape {shape_text(self.shape)}")
         whole = all(
             same_size(lo, 0) and same_size(hi, s)
             for (lo, hi), s in zip(box, self.shape, strict=True)
@@ -223,7 +224,7 @@ class MovementMixin(ElementwiseMixin):
         parts = _same_types([self, *args])
         for part in parts[1:]:
             if part.ndim != self.ndim or not _same_but(part.shape, self.shape, axis):
-                shapes = ", ".join(str(p.shape) for p in parts)
+                shapes = ", ".join(shape_text(p.shape) for p in parts)
                 raise StackError(f"cat along axis {axis} needs equal other axes: {shapes}")
         return _join(parts, axis)
 
@@ -237,7 +238,7 @@ class MovementMixin(ElementwiseMixin):
         axis = self._axis(dim, extra=1)
         parts = _same_types([self, *args])
         if any(p.shape != self.shape for p in parts):
-            shapes = ", ".join(str(p.shape) for p in parts)
+            shapes = ", ".join(shape_text(p.shape) for p in parts)
             raise StackError(f"all shapes must match for stack, got {shapes}")
         return _join([p.unsqueeze(axis) for p in parts], axis)
 
@@ -254,7 +255,8 @@ class MovementMixin(ElementwiseMixin):
             sizes = [min(sizes, total - i) for i in range(0, max(total, 1), max(sizes, 1))]
         if sum(sizes) != total:
             raise ShapeError(
-                f"split: sizes {list(sizes)} do not add up to {total}, the size of axis {axis}"
+                f"split: sizes {list(sizes)} do not add up to {size_text(total)}, the size of "
+                f"axis {axis}"
             )
         ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
         return tuple(
@@ -309,7 +311,9 @@ class MovementMixin(ElementwiseMixin):
         counts = as_shape((repeats, *args))
         shape = (1,) * (len(counts) - self.ndim) + tuple(self.shape)
         if len(counts) < self.ndim:
-            raise ShapeError(f"repeat: {counts} has fewer numbers than {self.shape} has axes")
+            raise ShapeError(
+                f"repeat: {counts} has fewer numbers than {shape_text(self.shape)} has axes"
+            )
         tall = tuple(x for s in shape for x in (1, s))
         wide = tuple(x for r, s in zip(counts, shape, strict=True) for x in (r, s))
         return (
@@ -350,8 +354,8 @@ class MovementMixin(ElementwiseMixin):
         for amount, dim in zip(amounts, places, strict=True):
             axis = found._axis(dim)
             size = found.shape[axis]
-            cut = amount % size if size else 0
-            if cut:
+            cut = 0 if same_size(size, 0) else amount % size
+            if not same_size(cut, 0):
                 tail = found._shrink_axis(axis, size - cut, size)
                 found = tail.cat(found._shrink_axis(axis, 0, size - cut), dim=axis)
         return found
@@ -372,13 +376,13 @@ def _fill_size(old: Shape, new: Shape) -> Shape:
     """The -1 in new replaced by what is left of the elements of old."""
     missing = [i for i, s in enumerate(new) if isinstance(s, int) and s == -1]
     if len(missing) > 1:
-        raise ShapeError(f"only one dimension can be inferred using -1, getting {new}")
+        raise ShapeError(f"only one dimension can be inferred using -1, getting {shape_text(new)}")
     rest = _count(tuple(s for i, s in enumerate(new) if i != missing[0]))
     total = _count(old)
     if isinstance(rest, int) and isinstance(total, int) and (rest <= 0 or total % rest):
         raise ShapeError(
-            f"size mismatch, can't reshape {old} to {new}: "
-            f"{total} elements are no multiple of {rest}"
+            f"size mismatch, can't reshape {shape_text(old)} to {shape_text(new)}: "
+            f"{size_text(total)} elements are no multiple of {rest}"
         )
     return tuple(total // rest if i == missing[0] else s for i, s in enumerate(new))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import ConstType, dtypes
 from tinylab.errors import OperandError, ShapeError
-from tinylab.mixin.base import Shape, as_shape
+from tinylab.mixin.base import Shape, as_shape, shape_text, size_text
 from tinylab.mixin.windows import WindowMixin
 
 if TYPE_CHECKING:
@@ -73,10 +73,14 @@ class PaddingMixin(WindowMixin):
         """Elements put after the value along each axis, up to another shape; None keeps a size."""
         given = as_shape((shape, *args))
         if len(given) != self.ndim:
-            raise ShapeError(f"pad_to: {given} has another number of axes than {self.shape}")
+            raise ShapeError(
+                f"pad_to: {given} has another number of axes than {shape_text(self.shape)}"
+            )
         pairs = [(0, 0 if g is None else g - s) for g, s in zip(given, self.shape, strict=True)]
         if any(isinstance(a, int) and a < 0 for _, a in pairs):
-            raise ShapeError(f"invalid pad: {self.shape} is larger than {given}")
+            raise ShapeError(
+                f"invalid pad: {shape_text(self.shape)} is larger than {shape_text(given)}"
+            )
         return self._pad_constant(pairs, value)
 
 
@@ -87,13 +91,13 @@ def _pad_pairs(shape: Shape, padding: Sequence[Any]) -> list[tuple[Any, Any]]:
         pads = [(0, 0) if p is None else tuple(p) for p in padding]
         if len(pads) != ndim or any(len(p) != 2 for p in pads):
             raise ShapeError(
-                f"padding length is improper, {padding} for shape {shape}",
+                f"padding length is improper, {padding} for shape {shape_text(shape)}",
                 help="give one (before, after) pair for each axis",
             )
         return pads
     if len(padding) % 2 or len(padding) > 2 * ndim or any(p is None for p in padding):
         raise ShapeError(
-            f"padding length is improper, {padding} for shape {shape}",
+            f"padding length is improper, {padding} for shape {shape_text(shape)}",
             help="give an even number of sizes, the last axis first",
         )
     flat = list(zip(padding[::2], padding[1::2], strict=True))
@@ -105,10 +109,13 @@ def _pad_like(x: S, axis: int, before: int, after: int, mode: str) -> S:
     size = x.shape[axis]
     if mode == "reflect" and max(before, after) >= size:
         raise ShapeError(
-            f"padding ({before}, {after}) should be less than input size {size} for mode=reflect"
+            f"padding ({before}, {after}) should be less than input size {size_text(size)} for "
+            "mode=reflect"
         )
     if mode == "circular" and max(before, after) > size:
-        raise ShapeError(f"padding ({before}, {after}) should not wrap twice around size {size}")
+        raise ShapeError(
+            f"padding ({before}, {after}) should not wrap twice around size {size_text(size)}"
+        )
     cut = x._shrink_axis
     if mode == "reflect":
         left, right = (
@@ -124,7 +131,7 @@ def _pad_like(x: S, axis: int, before: int, after: int, mode: str) -> S:
             return cut(axis, begin, begin + 1).expand(shape)
 
         if size == 0:
-            raise ShapeError(f"pad: axis {axis} of {x.shape} has no edge to repeat")
+            raise ShapeError(f"pad: axis {axis} of {shape_text(x.shape)} has no edge to repeat")
         left, right = edge(0, before), edge(size - 1, after)
     parts = ([left] if before else []) + [x] + ([right] if after else [])
     return parts[0].cat(*parts[1:], dim=axis)

@@ -9,7 +9,7 @@ from tinylab.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinylab.errors import CreationError, DTypeError, OperandError, ShapeError
 from tinylab.helpers.context import TRAINING
 from tinylab.helpers.seq import prod
-from tinylab.mixin.base import as_shape
+from tinylab.mixin.base import as_shape, largest, shape_text
 from tinylab.mixin.conv import ConvMixin
 
 if TYPE_CHECKING:
@@ -109,15 +109,17 @@ class RandomMixin(ConvMixin):
         if not isinstance(low, int) or not isinstance(high, int):
             raise OperandError(f"randint: {low=} and {high=} must be integers")
         sizes = check_sizes(as_shape(shape))
-        if high <= low and prod(sizes):
+        most = tuple(map(largest, sizes))
+        count = math.prod(most)
+        if high <= low and count:
             raise OperandError(f"randint: nothing lies from {low=} up to, not including, {high=}")
         dtype = to_dtype(dtype)
         if dtype.kind == "float":
             raise DTypeError(f"randint needs an integer dtype, not {dtype}")
-        words = cls._random_words(int(prod(sizes)), kwargs.get("device"))
+        words = cls._random_words(count, kwargs.get("device"))
         # The high half of a 64-bit product: as good as even for ranges far below 2 ** 32.
         scaled = (words.cast(dtypes.uint64) * (high - low)).rshift(32).cast(dtypes.int64) + low
-        return scaled.cast(dtype).reshape(sizes).contiguous()
+        return scaled.cast(dtype).reshape(most).contiguous().shrink_to(sizes)
 
     @classmethod
     def uniform(
@@ -192,7 +194,8 @@ class RandomMixin(ConvMixin):
         """
         if not 1 <= self.ndim <= 2 or num_samples <= 0:
             raise ShapeError(
-                f"multinomial: shape {self.shape} must have 1 or 2 axes, {num_samples=} above 0"
+                f"multinomial: shape {shape_text(self.shape)} must have 1 or 2 axes, "
+                f"{num_samples=} above 0"
             )
         weight = self if self.ndim == 2 else self.unsqueeze(0)
         rows, classes = weight.shape
@@ -240,7 +243,9 @@ def check_sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
     Raises: CreationError for one that is negative or no integer.
     """
     if not all(not isinstance(s, (int, float)) or (isinstance(s, int) and s >= 0) for s in shape):
-        raise CreationError(f"invalid input shape={shape}", help="sizes are integers, 0 or more")
+        raise CreationError(
+            f"invalid input shape={shape_text(shape)}", help="sizes are integers, 0 or more"
+        )
     return shape
 
 

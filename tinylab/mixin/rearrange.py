@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from tinylab.errors import OperandError, ShapeError
+from tinylab.mixin.base import shape_text
 from tinylab.mixin.movement import MovementMixin
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class RearrangeMixin(MovementMixin):
         left, right = _sides(formula)
         hidden = self.ndim - sum(axis != _HIDDEN for axis in left.axes)
         if hidden < 0 or (hidden and _HIDDEN not in left.axes):
-            raise ShapeError(f"rearrange: {formula!r} does not fit shape {self.shape}")
+            raise ShapeError(f"rearrange: {formula!r} does not fit shape {shape_text(self.shape)}")
         left, right = (_with_hidden(side, hidden) for side in (left, right))
         known = _named_sizes(formula, left, self.shape, sizes)
         if sorted(left.names) != sorted(right.names):

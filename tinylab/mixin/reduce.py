@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tinylab.dtype import DType, DTypeLike, dtypes, strong_dtype, sum_acc_dtype, to_dtype
 from tinylab.errors import ShapeError
 from tinylab.mixin.activation import ActivationMixin
-from tinylab.mixin.base import Axes, same_size
+from tinylab.mixin.base import Axes, same_size, shape_text
 from tinylab.mixin.creation import CreationMixin
 from tinylab.opcodes import Ops
 
@@ -34,7 +34,7 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         nothing = any(same_size(s, 0) for s in kept)
         if empty and op is Ops.MAX and not nothing:
             raise ShapeError(
-                f"cannot take the maximum or minimum of no elements, shape {self.shape}"
+                f"cannot take the maximum or minimum of no elements, shape {shape_text(self.shape)}"
             )
         if empty or nothing:
             start = 1 if op is Ops.MUL else 0

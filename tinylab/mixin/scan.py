@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import dtypes, strong_dtype, sum_acc_dtype
-from tinylab.mixin.base import same_size
+from tinylab.mixin.base import largest, same_size, surely
 from tinylab.mixin.reduce import ReduceMixin
 from tinylab.opcodes import Ops
 
@@ -94,17 +94,17 @@ def _neutral(op: Ops, dtype: Any) -> Any:
 def _scan(x: S, op: Ops, axis: int) -> S:
     """The scan along one axis: inside blocks by windows, between blocks by recursion."""
     n = x.shape[axis]
-    if same_size(n, 0) or x.numel() == 0:
+    if any(same_size(s, 0) for s in x.shape):
         return x
-    if n <= BLOCK:
+    if surely(n <= BLOCK):
         return _scan_window(x, op, axis)
     last = x.ndim - 1
     order = (*(i for i in range(x.ndim) if i != axis), axis)
     moved = x.permute(order)
-    rest = -n % BLOCK
+    count = (n + BLOCK - 1) // BLOCK
     neutral = _neutral(op, x.dtype)
-    padded = moved._pad_constant([(0, 0)] * last + [(0, rest)], neutral)
-    blocks = padded.reshape((*moved.shape[:-1], (n + rest) // BLOCK, BLOCK))
+    padded = moved._pad_constant([(0, 0)] * last + [(0, count * BLOCK - n)], neutral)
+    blocks = padded.reshape((*moved.shape[:-1], count, BLOCK))
     inner = _scan_window(blocks, op, last + 1).contiguous()
     totals = inner._shrink_axis(last + 1, BLOCK - 1, BLOCK).reshape(blocks.shape[:-1])
     before = _scan(totals._shrink_axis(last, 0, totals.shape[last] - 1), op, last).contiguous()
@@ -116,8 +116,10 @@ def _scan(x: S, op: Ops, axis: int) -> S:
 
 def _scan_window(x: S, op: Ops, axis: int) -> S:
     """Each element with all before it, as a reduction over windows of the axis."""
-    n = x.shape[axis]
-    last = x.ndim - 1
+    n, last = x.shape[axis], x.ndim - 1
+    if not isinstance(n, int):
+        whole = x._zero_pad([(0, largest(n) - n if i == axis else 0) for i in range(x.ndim)])
+        return _scan_window(whole, op, axis)._shrink_axis(axis, 0, n)
     order = (*(i for i in range(x.ndim) if i != axis), axis)
     pads = [(0, 0)] * last + [(n - 1, 0)]
     windows = x.permute(order)._pad_constant(pads, _neutral(op, x.dtype))._windows((n,), (1,), (1,))
@@ -127,7 +129,7 @@ def _scan_window(x: S, op: Ops, axis: int) -> S:
 
 def _scan_logs(x: S, axis: int) -> S:
     """Every window's logsumexp; the running maximum keeps the exponentials small."""
-    if x.shape[axis] > BLOCK:
+    if not surely(x.shape[axis] <= BLOCK):
         return _scan_pairs(x, axis)
     top = _scan(x, Ops.MAX, axis).detach()
     return _log_windows(x, top.isfinite().where(top, 0), axis)
@@ -135,6 +137,10 @@ def _scan_logs(x: S, axis: int) -> S:
 
 def _log_windows(x: S, top: S, axis: int) -> S:
     n, last = x.shape[axis], x.ndim - 1
+    if not isinstance(n, int):
+        after = [(0, largest(n) - n if i == axis else 0) for i in range(x.ndim)]
+        whole = _log_windows(x._zero_pad(after), top._zero_pad(after), axis)
+        return whole._shrink_axis(axis, 0, n)
     order = (*(i for i in range(x.ndim) if i != axis), axis)
     back = tuple(order.index(i) for i in range(x.ndim))
     padded = x.permute(order)._pad_constant([(0, 0)] * last + [(n - 1, 0)], -math.inf)
@@ -149,10 +155,10 @@ def _scan_pairs(x: S, axis: int) -> S:
     Source: Hillis, Steele, "Data parallel algorithms", 1986.
     """
     n, distance = x.shape[axis], 1
-    while distance < n:
+    while distance < largest(n):
         pads = [(0, 0)] * x.ndim
         pads[axis] = (distance, 0)
-        shifted = x._shrink_axis(axis, 0, n - distance)._pad_constant(pads, -math.inf)
+        shifted = x._pad_constant(pads, -math.inf)._shrink_axis(axis, 0, n)
         x = x.logaddexp(shifted).contiguous()
         distance *= 2
     return x

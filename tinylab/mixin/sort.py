@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import dtypes
 from tinylab.errors import ShapeError
+from tinylab.mixin.base import Size, largest, same_size, size_text, surely
 from tinylab.mixin.buckets import sorted_places
 from tinylab.mixin.loss import LossMixin
 
@@ -30,7 +31,7 @@ class SortMixin(LossMixin):
         [3, 1, 2] -> [1, 2, 3], [1, 2, 0]
         """
         axis = self._axis(dim)
-        if self.ndim == 0 or self.shape[axis] <= 1 or self.numel() == 0:
+        if self.ndim == 0 or surely(self.shape[axis] <= 1) or _is_empty(self):
             return self, self.const_like(0, dtypes.default_int)
         n = self.shape[axis]
         order = (*(i for i in range(self.ndim) if i != axis), axis)
@@ -55,9 +56,12 @@ class SortMixin(LossMixin):
         """
         axis = self._axis(dim)
         size = self.shape[axis] if self.ndim else 1
-        if not isinstance(k, int) or not 0 <= k <= size:
-            raise ShapeError(f"topk: {k=} is out of range for axis {dim} of size {size}")
-        if self.ndim == 0 or size <= 1 or self.numel() == 0:
+        if not isinstance(k, int) or not (k >= 0 and surely(k <= size)):
+            raise ShapeError(
+                f"topk: {k=} is out of range for axis {dim} of size {size_text(size)}",
+                help=None if isinstance(size, int) else f"give its Variable a lower bound of {k}",
+            )
+        if self.ndim == 0 or surely(size <= 1) or _is_empty(self):
             values, places = self.sort(dim, descending=largest)
             if self.ndim == 0:
                 return values, places
@@ -71,19 +75,23 @@ class SortMixin(LossMixin):
 _MOST_READ = 1 << 32
 
 
-def _in_order(x: Any, n: int, k: int, descending: bool) -> tuple[Any, Any]:
+def _is_empty(x: Any) -> bool:
+    return any(same_size(s, 0) for s in x.shape)
+
+
+def _in_order(x: Any, n: Size, k: Size, descending: bool) -> tuple[Any, Any]:
     """The first k of the last axis in order, with their places."""
     last = x.ndim - 1
-    if x.dtype.itemsize > 4 or n * k > _MOST_READ:
+    if x.dtype.itemsize > 4 or largest(n) * largest(k) > _MOST_READ:
         values, places = _bitonic(x, n, descending)
         return values._shrink_axis(last, 0, k), places._shrink_axis(last, 0, k)
     places = sorted_places(x.detach(), descending)._shrink_axis(last, 0, k)
     return x.gather(last, places), places
 
 
-def _bitonic(x: Any, n: int, descending: bool) -> tuple[Any, Any]:
+def _bitonic(x: Any, n: Size, descending: bool) -> tuple[Any, Any]:
     """The last axis sorted, with places."""
-    size = 1 << (n - 1).bit_length()
+    size = 1 << (largest(n) - 1).bit_length()
     lead = x.shape[:-1]
     # Padding comes last whatever its value: its places are the largest and it is marked.
     values = x._zero_pad([(0, 0)] * len(lead) + [(0, size - n)]).contiguous()
@@ -100,7 +108,7 @@ def _bitonic(x: Any, n: int, descending: bool) -> tuple[Any, Any]:
 
 
 def _compare_halves(
-    values: Any, places: Any, length: int, mirrored: bool, n: int, descending: bool
+    values: Any, places: Any, length: int, mirrored: bool, n: Size, descending: bool
 ) -> tuple[Any, Any]:
     """In each block compare the first half with the second (mirrored or not) and exchange."""
     lead, size = values.shape[:-1], values.shape[-1]
@@ -123,7 +131,7 @@ def _compare_halves(
     return joined(a, b), joined(p, q)
 
 
-def _comes_after(a: Any, p: Any, b: Any, q: Any, n: int, descending: bool) -> Any:
+def _comes_after(a: Any, p: Any, b: Any, q: Any, n: Size, descending: bool) -> Any:
     """Where the pair (a at p) belongs behind (b at q): by padding, value, then place."""
     if a.dtype.kind == "float":
         larger = (b < a) | (a.isnan() & b.isnan().logical_not())

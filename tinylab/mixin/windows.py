@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.errors import IndexingError, ShapeError
-from tinylab.mixin.base import Size
+from tinylab.mixin.base import (
+    Size,
+    larger_size,
+    largest,
+    same_size,
+    shape_text,
+    size_text,
+    smaller_size,
+    surely,
+)
 from tinylab.mixin.movement import MovementMixin
 
 if TYPE_CHECKING:
@@ -27,10 +36,10 @@ class WindowMixin(MovementMixin):
         Raises: ShapeError when a window is larger than the axis.
         """
         axis = self._axis(dim)
-        if size <= 0 or step <= 0 or size > self.shape[axis]:
+        if size <= 0 or step <= 0 or surely(size > self.shape[axis]):
             raise ShapeError(
-                f"unfold: {size=} must be in [1, {self.shape[axis]}] and {step=} above 0, "
-                f"for axis {axis} of {self.shape}"
+                f"unfold: {size=} must be in [1, {size_text(self.shape[axis])}] and {step=} "
+                f"above 0, for axis {axis} of {shape_text(self.shape)}"
             )
         others = [i for i in range(self.ndim) if i != axis]
         windows = self.permute((*others, axis))._windows((size,), (step,), (1,))
@@ -54,13 +63,18 @@ class WindowMixin(MovementMixin):
             raise ShapeError(f"{kernel=}, {stride=} and {dilation=} must be 1 or more")
         spans = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
         for i, (size, span) in enumerate(zip(sizes, spans, strict=True)):
-            if span > size:
+            if surely(span > size):
                 raise ShapeError(
-                    f"a kernel of {kernel} with dilation {dilation} does not fit into {sizes} "
-                    f"(axis {lead + i} needs {span})",
+                    f"a kernel of {kernel} with dilation {dilation} does not fit into "
+                    f"{shape_text(sizes)} (axis {lead + i} needs {span})",
                     help="add padding, or make the kernel smaller",
                 )
         outs = [(n - span) // s + 1 for n, span, s in zip(sizes, spans, stride, strict=True)]
+        if not all(isinstance(n, int) for n in sizes):
+            # Of the largest sizes, where places are numbers; of that as many as there are.
+            after = [(0, largest(n) - n) for n in sizes]
+            found = x._zero_pad([(0, 0)] * lead + after)._windows(kernel, stride, dilation)
+            return found.shrink((*[None] * lead, *((0, out) for out in outs), *[None] * count))
         for i in range(count):
             x = _window_axis(x, lead + 2 * i, kernel[i], stride[i], dilation[i], outs[i])
         order = [lead + 2 * i for i in range(count)] + [lead + 2 * i + 1 for i in range(count)]
@@ -80,12 +94,16 @@ class WindowMixin(MovementMixin):
         x = self.permute((*rest, a, b))
         rows, cols = x.shape[-2:]
         top, left = max(-offset, 0), max(offset, 0)
-        size = max(min(rows - top, cols - left), 0)
+        size = larger_size(smaller_size(rows - top, cols - left), 0)
         lead = tuple(x.shape[:-2])
         keep: list[Any] = [None] * len(lead)
-        if size == 0:
-            return x.shrink((*keep, (0, 0), (0, min(cols, 1)))).reshape((*lead, 0))
+        if same_size(size, 0):
+            return x.shrink((*keep, (0, 0), (0, smaller_size(cols, 1)))).reshape((*lead, 0))
         x = x.shrink((*keep, (top, top + size), (left, left + size)))
+        if not isinstance(size, int):
+            after = (0, largest(size) - size)
+            whole = x._zero_pad([(0, 0)] * len(lead) + [after, after])
+            return whole.diagonal(0, -2, -1).shrink((*keep, (0, size)))
         # Rows one element longer shear the square: the diagonal becomes the first column.
         x = x.reshape((*lead, size * size))._zero_pad([(0, 0)] * len(lead) + [(0, size)])
         x = x.reshape((*lead, size, size + 1))
@@ -99,7 +117,7 @@ class WindowMixin(MovementMixin):
         Raises: ShapeError unless there is one axis.
         """
         if self.ndim != 1:
-            raise ShapeError(f"diag: expected one axis, got shape {self.shape}")
+            raise ShapeError(f"diag: expected one axis, got shape {shape_text(self.shape)}")
         n = self.shape[0]
         x = self.reshape((n, 1))._zero_pad([(0, 0), (0, n)]).reshape((-1,))
         return x.shrink(((0, n * n),)).reshape((n, n))

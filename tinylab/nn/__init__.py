@@ -9,6 +9,7 @@ from tinylab.dtype import dtypes
 from tinylab.errors import OperandError
 from tinylab.helpers.context import TRAINING
 from tinylab.helpers.seq import make_tuple
+from tinylab.mixin.base import shape_text
 from tinylab.nn import optim, state
 from tinylab.tensor import Tensor
 
@@ -318,7 +319,7 @@ class LayerNorm:
         """Normalise the last axes."""
         if x.shape[-len(self.normalized_shape) :] != self.normalized_shape:
             raise OperandError(
-                f"last dimensions of {x.shape} must match {self.normalized_shape}",
+                f"last dimensions of {shape_text(x.shape)} must match {self.normalized_shape}",
                 help="LayerNorm is made with the sizes of the last axes",
             )
         y = x.layernorm(eps=self.eps, axis=self.axis)

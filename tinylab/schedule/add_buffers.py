@@ -52,18 +52,21 @@ def stage_is_buffer(x: UOp, ctx: Iterator[int]) -> UOp | None:
 
 def _copy_call(x: UOp, copy: UOp, ctx: Iterator[int]) -> UOp:
     """A COPY is no kernel: the call of a transfer from one buffer to another."""
+    sizes, layout = copy.shape, _largest(copy.shape)
     source = copy.src[0]
-    while source.op is Ops.RESHAPE:
-        source = source.src[0]
     window = window_of(source)
+    if window is None:
+        # Stored as a whole, in a layout for the largest sizes.
+        while source.op in (Ops.RESHAPE, Ops.SHRINK):
+            source = source.src[0]
     source = source if window is None else window.view()
-    count = math.prod(_largest(copy.shape))
+    count = math.prod(layout)
     buffer = internal_buffer(count, x, ctx)
     body = make(
         Ops.COPY, x.dtype, (UOp.param(1, x.dtype, (count,), source.device),), buffer.arg.device
     )
     call = make(Ops.CALL, dtypes.void, (body, buffer, source), CallInfo("copy", aux=x.arg.reason))
-    return buffer.after(call)._reshape(copy.shape)
+    return buffer.after(call)._reshape(layout)._shrink((0,) * len(sizes), sizes)
 
 
 def index_is_flat(b: UOp, x: UOp) -> UOp | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.effects import buffer_below, is_write
-from tinylab.schedule.views import contiguous_view_offset, stored_below, window_of
+from tinylab.schedule.views import contiguous_view_offset, piece_offset, stored_below, window_of
 from tinylab.uop.args import ReduceArg
 from tinylab.uop.intern import make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, identity_element, node_to_shape
@@ -113,7 +113,7 @@ def copy_of_gaps(x: UOp) -> UOp | None:
     view = x.src[0]
     if view.op not in GroupOp.Movement or stored_below(view) is None:
         return None
-    if not isinstance(view.device, str) or contiguous_view_offset(view) is not None:
+    if not isinstance(view.device, str) or piece_offset(view) is not None:
         return None
     stored = make(Ops.CONTIGUOUS, view.dtype, (view,), f"is copied to {x.arg}")
     return stored.copy_to_device(x.arg)
@@ -128,10 +128,10 @@ def contiguous_of_window(c: UOp, x: UOp, ctx: Container[UOp]) -> UOp | None:
     """One piece of a buffer is in one piece already, unless the buffer is about to be written."""
     if c.arg is not None or x.op not in GroupOp.Movement:
         return None
-    window = window_of(x)
-    if window is None or buffer_below(window.storage) in ctx:
+    if contiguous_view_offset(x) is None or buffer_below(x) in ctx:
         return None
-    return window.view()._reshape(x.shape)
+    window = window_of(x)
+    return x if window is None else window.view()._reshape(x.shape)
 
 
 def written_buffers(root: UOp, ctx: Any = None) -> frozenset[UOp]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinylab.errors import ScheduleError
+from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import UOp, node_to_shape, resolve, sint_to_uop, ssimplify
 from tinylab.uop.symbolic import symbolic
@@ -116,7 +117,9 @@ def _groups(old: Sizes, new: Sizes) -> list[tuple[slice, slice]]:
                 b = b * new[j]
                 j += 1
             else:
-                raise ScheduleError(f"cannot take a reshape of {old} to {new} apart")
+                raise ScheduleError(
+                    f"cannot take a reshape of {shape_text(old)} to {shape_text(new)} apart"
+                )
         found.append((slice(i0, i), slice(j0, j)))
     return found
 

@@ -17,7 +17,7 @@ from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.effects import copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
 from tinylab.schedule.limit_buffers import limit_buffers
-from tinylab.schedule.views import contiguous_view_offset
+from tinylab.schedule.views import piece_offset
 from tinylab.uop.args import StageArg
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
@@ -120,7 +120,7 @@ class RealizePoints:
 
     def _force_piece(self, x: UOp, reason: str) -> None:
         """A copy reads one piece of memory: what is one already, or will be part of one, stays."""
-        if contiguous_view_offset(x, self.reasons) is None:
+        if piece_offset(x, self.reasons) is None:
             self.reasons.setdefault(x, reason)
 
     def _static(self, x: UOp) -> _Static:

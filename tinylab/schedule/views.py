@@ -42,10 +42,11 @@ def stored_below(x: UOp, stored: Container[UOp] = ()) -> UOp | None:
 def contiguous_view_offset(x: UOp, stored: Container[UOp] = ()) -> int | None:
     """Where in its buffer a view begins whose elements lie one after the other; None for others.
 
-    buffer[6:12].reshape(2, 3) -> 6; buffer.reshape(3, 4).permute(1, 0) -> None
+    buffer[6:12].reshape(2, 3) -> 6; buffer.reshape(3, 4).permute(1, 0) -> None;
+    buffer.reshape(3, 4)[:n] -> 0
     """
     storage = stored_below(x, stored)
-    if storage is None or not all(isinstance(s, int) for s in x.shape) or 0 in x.shape:
+    if storage is None or any(isinstance(s, int) and s == 0 for s in x.shape):
         return None
     idx = loops(x.shape, itertools.count(), AxisType.WEAK)
     place, node = idx, x
@@ -58,9 +59,16 @@ def contiguous_view_offset(x: UOp, stored: Container[UOp] = ()) -> int | None:
     return int(offset.arg) if offset.op is Ops.CONST else None
 
 
+def piece_offset(x: UOp, stored: Container[UOp] = ()) -> int | None:
+    """`contiguous_view_offset` of a view whose size is a number: memory can be cut there."""
+    if not all(isinstance(s, int) for s in x.shape):
+        return None
+    return contiguous_view_offset(x, stored)
+
+
 def window_of(x: UOp) -> Window | None:
     """The piece of memory that a value is; None where it is no such piece."""
-    offset = contiguous_view_offset(x)
+    offset = piece_offset(x)
     storage = stored_below(x)
     if offset is None or storage is None:
         return None

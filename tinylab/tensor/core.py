@@ -19,13 +19,14 @@ from tinylab.dtype import (
 )
 from tinylab.errors import DTypeError
 from tinylab.mixin import OpMixin
-from tinylab.mixin.base import Shape, Size
+from tinylab.mixin.base import Shape, Size, shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import ReduceArg, StageArg, is_unit
 from tinylab.uop.build import BuildMethods
 from tinylab.uop.evaluate import convert, exec_alu
 from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import make
+from tinylab.uop.moves import settled
 from tinylab.uop.ops import UOp, shape_to_shape_arg
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class TensorCore(OpMixin):
             return self._from_uop(self.uop.bitcast(wanted))
         if not self.shape or self.shape[-1] * old % new:
             raise DTypeError(
-                f"unsupported size in bitcast of {self.shape} {self.dtype} to {wanted}",
+                f"unsupported size in bitcast of {shape_text(self.shape)} {self.dtype} to {wanted}",
                 help="the bytes of the last axis must be a multiple of the new size",
             )
         return _resized_bits(self, wanted)
@@ -222,22 +223,25 @@ def _resized_bits(x: T, wanted: DType) -> T:
 
 def _reshape(x: UOp, shape: Shape) -> UOp:
     """A RESHAPE of its own: the node below stays in the graph, as a tensor may be that node."""
-    return make(Ops.RESHAPE, x.dtype, (x, shape_to_shape_arg(shape)))
+    return make(Ops.RESHAPE, x.dtype, (x, shape_to_shape_arg(settled(shape))))
 
 
 def _pad(x: UOp, pads: tuple[tuple[Size, Size], ...]) -> UOp:
-    sizes = tuple(b + s + a for s, (b, a) in zip(x.shape, pads, strict=True))
-    return x._pad(tuple(b for b, _ in pads), sizes)
+    return x._mop(Ops.PAD, pads)
 
 
 def _shrink(x: UOp, box: tuple[tuple[Size, Size], ...]) -> UOp:
     return x._mop(Ops.SHRINK, box)
 
 
+def _expand(x: UOp, sizes: Shape) -> UOp:
+    return x._mop(Ops.EXPAND, sizes)
+
+
 _MOVES: dict[Ops, Any] = {
     Ops.RESHAPE: _reshape,
     Ops.PERMUTE: BuildMethods._permute,
-    Ops.EXPAND: BuildMethods._expand_front,
+    Ops.EXPAND: _expand,
     Ops.FLIP: BuildMethods._flip,
     Ops.PAD: _pad,
     Ops.SHRINK: _shrink,

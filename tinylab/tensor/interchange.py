@@ -12,7 +12,7 @@ from tinylab.engine.buffers import memory_at
 from tinylab.errors import ContractError, CreationError, DeviceError, OperandError
 from tinylab.helpers.cache import fetch
 from tinylab.helpers.memory import mv_address
-from tinylab.mixin.base import as_shape, shape_text
+from tinylab.mixin.base import as_shape, shape_text, size_text
 from tinylab.tensor import data as host, disk, dlpack
 from tinylab.tensor.core import canonical
 from tinylab.tensor.random import TensorRandom
@@ -87,7 +87,8 @@ class TensorInterchange(TensorRandom):
         """
         if self.numel() != 1:
             raise ContractError(
-                f"must have one element for item, but shape {self.shape} has {self.numel()}",
+                f"must have one element for item, but shape {shape_text(self.shape)} has "
+                f"{size_text(self.numel())}",
                 help="use .tolist() for more",
             )
         return host.unpack(self._bytes(), strong_dtype(self.dtype))[0]  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -16,8 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tinylab.dtype import DTypeLike, dtypes, to_dtype
 from tinylab.engine.locking import alone
 from tinylab.errors import CreationError, DTypeError
-from tinylab.helpers.seq import prod
-from tinylab.mixin.base import as_shape
+from tinylab.mixin.base import as_shape, largest
 from tinylab.mixin.random import check_sizes
 from tinylab.tensor.core import canonical
 from tinylab.tensor.creation import TensorCreation
@@ -120,10 +120,12 @@ class TensorRandom(TensorCreation):
                 help="use randint for integers",
             )
         sizes = check_sizes(as_shape(shape))
-        count = int(prod(sizes))
+        # Of symbolic sizes as many as there may be: the numbers do not depend on how many are used.
+        most = tuple(map(largest, sizes))
+        count = math.prod(most)
         words = cls._random_words(count * (2 if own is dtypes.float64 else 1), device)
-        found = words._fraction(own).reshape(sizes)
-        return found.contiguous() if contiguous else found
+        found = words._fraction(own).reshape(most)
+        return (found.contiguous() if contiguous else found).shrink_to(sizes)
 
 
 def counters_of(roots: Iterable[UOp]) -> list[tuple[Stream, UOp]]:

@@ -235,7 +235,9 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
         Raises: ContractError for another shape.
         """
         if x.shape != self.shape:
-            raise ContractError(f"replace shape mismatch {self.shape} != {x.shape}")
+            raise ContractError(
+                f"replace shape mismatch {shape_text(self.shape)} != {shape_text(x.shape)}"
+            )
         self.uop, self._view_of, self._marks = x.uop, None, x._marks
         return self
 
@@ -280,7 +282,8 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
                 raise GradientError(f"only float Tensors have gradient, not {t.dtype}")
             if t.uop not in found:
                 raise GradientError(
-                    f"the value of shape {self.shape} does not depend on the target {t.shape}"
+                    f"the value of shape {shape_text(self.shape)} does not depend on the target "
+                    f"{shape_text(t.shape)}"
                 )
         return [Tensor._from_uop(found[t.uop]) for t in targets]
 
@@ -290,13 +293,17 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
         if gradient is None:
             if self.shape != ():
                 raise ScalarGradientError(
-                    f"backward must be called on a scalar tensor, not on shape {self.shape}",
+                    "backward must be called on a scalar tensor, not on shape "
+                    f"{shape_text(self.shape)}",
                     help="reduce it with .sum() or .mean(), or pass gradient=",
                 )
             first = UOp.const(1.0, self.dtype)
         else:
             if gradient.shape != self.shape:
-                raise ShapeError(f"gradient shape must match: {gradient.shape} for {self.shape}")
+                raise ShapeError(
+                    f"gradient shape must match: {shape_text(gradient.shape)} for "
+                    f"{shape_text(self.shape)}"
+                )
             first = gradient.cast(self.dtype).uop
         known = set(self.uop.toposort())
         found = compute_gradient(self.uop, first, targets)

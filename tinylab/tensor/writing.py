@@ -13,6 +13,7 @@ from tinylab.dtype import dtypes
 from tinylab.engine.locking import alone
 from tinylab.errors import AssignError
 from tinylab.gradient import placed
+from tinylab.mixin.base import shape_text
 from tinylab.mixin.buckets import buckets, too_many
 from tinylab.mixin.indexing import flat_places, parse_index, slice_view, take, tensor_axes
 from tinylab.opcodes import GroupOp, Ops
@@ -168,7 +169,7 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
     state = chain_below(owner.uop)[1]
     if any(step.op is Ops.EXPAND for step in chain):
         raise AssignError(
-            f"cannot write into an expanded view of shape {view.shape}",
+            f"cannot write into an expanded view of shape {shape_text(view.shape)}",
             help="make it contiguous first",
         )
     if all(step.op in _STORABLE for step in chain):

@@ -71,7 +71,11 @@ class AlgebraMethods(OpMixin):
 
     def __radd__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self._or(x, self.add, reverse=True) if y is None else make(Ops.ADD, self.dtype, (y, self))
+        return (
+            self._or(x, self.add, reverse=True)
+            if y is None
+            else make(Ops.ADD, self.dtype, (y, self))
+        )
 
     def __sub__(self: UOp, x: Any) -> UOp:
         y = _same(self, -x if x.__class__ in (int, float) else x)
@@ -89,14 +93,22 @@ class AlgebraMethods(OpMixin):
 
     def __rmul__(self: UOp, x: Any) -> UOp:
         y = _same(self, x)
-        return self._or(x, self.mul, reverse=True) if y is None else make(Ops.MUL, self.dtype, (y, self))
+        return (
+            self._or(x, self.mul, reverse=True)
+            if y is None
+            else make(Ops.MUL, self.dtype, (y, self))
+        )
 
     def __neg__(self: UOp) -> UOp:
         return self.neg() if self.dtype.kind == "bool" else self * -1
 
     def __floordiv__(self: UOp, x: Any) -> UOp:
         y = _same(self, x) if self.dtype.kind != "float" else None
-        return self._or(x, self.div, rounding_mode="floor") if y is None else self._one(Ops.FLOORDIV, y)
+        return (
+            self._or(x, self.div, rounding_mode="floor")
+            if y is None
+            else self._one(Ops.FLOORDIV, y)
+        )
 
     def __mod__(self: UOp, x: Any) -> UOp:
         y = _same(self, x) if self.dtype.kind != "float" else None

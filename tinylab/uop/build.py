@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tinylab.dtype import AddrSpace, DType, Invalid, dtypes, strong_dtype
 from tinylab.errors import BindError, ContractError, DTypeError, IndexingError
+from tinylab.mixin.base import shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
 from tinylab.uop.infer import infer_dtype
@@ -227,7 +228,7 @@ class BuildMethods(MoveMethods):
         Raises: ContractError for a symbolic shape.
         """
         if not all(isinstance(s, int) for s in self.shape):
-            raise ContractError(f"no placeholder-like on symbolic shape {self.shape}")
+            raise ContractError(f"no placeholder-like on symbolic shape {shape_text(self.shape)}")
         return BuildMethods.placeholder(self.shard_shape, self.dtype, slot, addrspace)
 
     @staticmethod
@@ -366,7 +367,9 @@ class BuildMethods(MoveMethods):
         """
         items = idx if isinstance(idx, tuple) else (idx,)
         if len(items) > len(self.shape):
-            raise IndexingError(f"too many indices: {len(items)} for shape {self.shape}")
+            raise IndexingError(
+                f"too many indices: {len(items)} for shape {shape_text(self.shape)}"
+            )
         array: UOp = self
         if any(isinstance(i, slice) for i in items):
             array = self._shrink(

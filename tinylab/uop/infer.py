@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, Invalid, dtypes, least_upper_dtype, least_upper_float
 from tinylab.errors import BroadcastError, DTypeError, ShapeError
+from tinylab.mixin.base import shape_text, size_text
 from tinylab.opcodes import GroupOp, Ops
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def broadcast_shape(*shapes: Shape) -> Shape:
     for sizes in zip(*padded, strict=True):
         distinct = {s for s in sizes if not (isinstance(s, int) and s == 1)}
         if len(distinct) > 1:
-            listed = " and ".join(str(s) for s in shapes)
+            listed = " and ".join(map(shape_text, shapes))
             raise BroadcastError(
                 f"shape mismatch: objects cannot be broadcast to a single shape: {listed}",
                 help="sizes must be equal or 1, aligned at the right",
@@ -204,8 +205,8 @@ def _shape_bitcast(u: UOp) -> Shape | None:
         return shape
     if shape[-1] * old % new:
         raise ShapeError(
-            f"unsupported size in bitcast: the last axis of {shape} has {shape[-1]} x {old} bytes, "
-            f"which is no multiple of {new}",
+            f"unsupported size in bitcast: the last axis of {shape_text(shape)} has "
+            f"{size_text(shape[-1])} x {old} bytes, which is no multiple of {new}",
             help="pad the last axis, or bitcast to a type of the same size",
         )
     return (*shape[:-1], shape[-1] * old // new)

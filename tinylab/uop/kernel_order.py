@@ -1,8 +1,8 @@
 """What a kernel written by hand may not do: read an array while its loops write it elsewhere.
 
-    x[i].store(x[i] + 1)       fine: each element is read where it is written
-    x[i + 4].store(x[i])       fine while i < 4: what is read is never written
-    x[i].store(x[n - 1 - i])   refused: what is read depends on which element comes first
+x[i].store(x[i] + 1)       fine: each element is read where it is written
+x[i + 4].store(x[i])       fine while i < 4: what is read is never written
+x[i].store(x[n - 1 - i])   refused: what is read depends on which element comes first
 """
 
 from __future__ import annotations

@@ -42,11 +42,9 @@ def shape_to_shape_arg(shape: Sequence[Sint]) -> UOp:
     return make(Ops.STACK, dtypes.weakint if items else dtypes.void, items)
 
 
-def _between(begin: Sint, end: Sint) -> Sint:
-    """How many there are from a begin to an end: from v to v + 2 there are 2."""
-    size = end - begin
-    found: Sint = size if isinstance(size, int) else size.ssimplify()
-    return found
+def settled(sizes: Sequence[Sint]) -> tuple[Sint, ...]:
+    """Sizes in the one form that equal ones have: n + 1 - 1 is n."""
+    return tuple(s if isinstance(s, int) else s.ssimplify() for s in sizes)
 
 
 class MoveMethods:
@@ -129,18 +127,19 @@ class MoveMethods:
         SHRINK (begin, end) pairs, FLIP one bool per axis.
         """
         if op is Ops.RESHAPE:
-            return self._reshape(arg)
+            return self._reshape(settled(arg))
         if op is Ops.PERMUTE:
             return self._permute(arg)
         if op is Ops.EXPAND:
-            return self._expand_front(arg)
+            return self._expand_front(settled(arg))
         if op is Ops.FLIP:
             return self._flip(arg)
         if op is Ops.PAD:
-            sizes = [b + s + a for (b, a), s in zip(arg, self.shape, strict=True)]
-            return self._pad([b for b, _ in arg], sizes)
-        sizes = [e if isinstance(b, int) and b == 0 else _between(b, e) for b, e in arg]
-        return self._shrink([b for b, _ in arg], sizes)
+            grown = [b + s + a for (b, a), s in zip(arg, self.shape, strict=True)]
+            return self._pad(settled([b for b, _ in arg]), settled(grown))
+        # From v to v + 2 there are 2.
+        sizes = settled([e if isinstance(b, int) and b == 0 else e - b for b, e in arg])
+        return self._shrink(settled([b for b, _ in arg]), sizes)
 
     @staticmethod
     def _iota(size: Sint, dtype: DType) -> UOp:

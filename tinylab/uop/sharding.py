@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import dtypes
 from tinylab.errors import ShardError
+from tinylab.mixin.base import shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import RangeArg
 from tinylab.uop.infer import node_to_shape
@@ -78,8 +79,8 @@ def _reshape(u: UOp) -> Axis:
     if not fitting:
         shard = x.shard_shape
         raise ShardError(
-            f"reshape {shard} -> {new} moved items between shards: axis {axis} of {x.shape} is "
-            f"cut into {count}",
+            f"reshape {shard} -> {new} moved items between shards: axis {axis} of "
+            f"{shape_text(x.shape)} is cut into {count}",
             help="gather the tensor on one device with .to(...), or shard another axis",
         )
     return fitting[-1]
@@ -119,7 +120,8 @@ def shard_number(u: UOp) -> int | None:
     if isinstance(start, int) and start % size == 0 and u.shape[axis] == size:
         return int(start // size)
     raise ShardError(
-        f"shrinking not supported for {u.marg}: axis {axis} of {x.shape} is cut into {count}",
+        f"shrinking not supported for {u.marg}: axis {axis} of {shape_text(x.shape)} is cut into "
+        f"{count}",
         help="slice a whole shard, or gather the tensor on one device with .to(...)",
     )
 
@@ -253,7 +255,8 @@ def even_part(shape: tuple[Any, ...], axis: int, count: int) -> int:
     size = shape[axis]
     if not isinstance(size, int) or size % count:
         raise ShardError(
-            f"multi axis uneven: axis {axis} of {shape} cannot be cut into {count} equal parts",
+            f"multi axis uneven: axis {axis} of {shape_text(shape)} cannot be cut into {count} "
+            "equal parts",
             help="pad it to a multiple, or shard another axis",
         )
     return size // count

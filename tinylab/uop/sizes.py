@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tinylab.uop.build import BuildMethods
 from tinylab.uop.moves import sint_to_uop
-
-if TYPE_CHECKING:
-    from tinylab.uop.node import UOp
-
+from tinylab.uop.node import UOp
 
 # Variable("n", 1, 10).bind(3): a size that is known only when a computation runs.
-Variable = BuildMethods.variable
+Variable = UOp.variable
 
 
 def resolve(cond: UOp | bool, default: bool = True) -> bool:
