@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinylab import GlobalCounters, Tensor, Variable, function
+from tinylab import Context, GlobalCounters, Tensor, UOp, Variable, dtypes, function
 from tinylab.errors import ForbiddenDeviceError, FunctionError
 from tinylab.opcodes import Ops
 
@@ -158,11 +158,106 @@ def test_realizing_inside_is_refused_by_name():
         function(lambda x: x.realize() + 1)(Tensor([1.0]).realize() * 2)
 
 
+V = Variable("v", 1, 10)
+
+
+def rows(t: Tensor, count: int) -> np.ndarray:
+    return t[:count].numpy()
+
+
 @pytest.mark.parametrize("precompile", [False, True])
 def test_symbolic_sizes(precompile: bool):
-    v = Variable("v", 1, 10).bind(3)
     x = Tensor.arange(10).contiguous().realize()
     outside = function(lambda a: a * 2 + 1, precompile=precompile)
-    assert outside(x[:v]).sum().item() == 9
-    inside = function(lambda a: (a[:v] * 2).sum(), precompile=precompile)
-    assert inside(x).item() == 6
+    inside = function(lambda a, v: (a[:v] * 2).sum(), precompile=precompile)
+    for n in (3, 7, 1, 10):
+        v = V.bind(n)
+        found = outside(x[:v])
+        assert found.uop.op is Ops.GETTUPLE
+        assert found.shape == (v,)
+        np.testing.assert_array_equal(rows(found + 0, n), np.arange(n) * 2 + 1)
+        assert inside(x, v).item() == n * (n - 1)
+
+
+def test_a_precompiled_body_of_symbolic_size_is_scheduled_once(capsys):
+    layer = function(lambda a: (a.softmax(0) @ a.T).sum(1), precompile=True)
+    x = Tensor(np.random.default_rng(3).standard_normal((10, 4)).astype(np.float32)).realize()
+    with Context(DEBUG=2):
+        for n in (3, 7):
+            part = x[: V.bind(n)]
+            linear, values = (layer(part) + layer(part * 2)).linear_with_vars()
+            assert values == {"v": n}
+            assert all(c.src[0].op is Ops.SINK for c in linear.src)
+    assert capsys.readouterr().out.count("function ") == 1
+
+
+def test_a_part_in_the_middle_of_a_buffer_is_copied_for_a_precompiled_body():
+    layer = function(lambda a: a.flip(0) * 2, precompile=True)
+    x = Tensor.arange(12).contiguous().realize()
+    assert rows(layer(x[2 : V.bind(5) + 2]), 5).tolist() == [12, 10, 8, 6, 4]
+
+
+@pytest.mark.parametrize("precompile", [False, True])
+def test_gradients_of_symbolic_sizes(precompile: bool):
+    layer = function(plain, precompile=precompile, precompile_backward=precompile)
+    x, w = Tensor(A).realize(), Tensor(W).realize()
+    part = x[: Variable("v", 1, 4).bind(3)]
+    got = layer(part, w).square().sum().gradient(x, w)
+    want = plain(x[:3], w).square().sum().gradient(x, w)
+    for g, e in zip(got, want, strict=True):
+        np.testing.assert_allclose(g.numpy(), e.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def functions_below(t: Tensor) -> list[str]:
+    return [u.arg.name for u in t.uop.toposort() if u.op is Ops.FUNCTION]
+
+
+def test_a_precompiled_backward_is_a_function_of_its_own():
+    layer = function(plain, precompile=True, precompile_backward=True)
+    x, w = Tensor(A).realize(), Tensor(W).realize()
+    got = layer(x, w).square().sum().gradient(x, w)
+    assert "backward of plain" in functions_below(got[0])
+    want = plain(x, w).square().sum().gradient(x, w)
+    for g, e in zip(got, want, strict=True):
+        np.testing.assert_allclose(g.numpy(), e.numpy(), rtol=1e-4, atol=1e-5)
+    assert "backward of plain" not in functions_below(
+        function(plain, precompile=True)(x, w).sum().gradient(w)[0]
+    )
+
+
+def test_only_arguments_that_need_a_gradient_get_one():
+    layer = function(plain, precompile=True, precompile_backward=True)
+    x, w = Tensor(A).realize(), Tensor(W).realize()
+    (grad,) = layer(x, w).sum().gradient(w)
+    found = [u for u in grad.uop.toposort() if u.op is Ops.FUNCTION]
+    backward = next(f for f in found if f.arg.name == "backward of plain")
+    assert len(backward.src[0].src) == 1
+    np.testing.assert_allclose(grad.numpy(), plain(x, w).sum().gradient(w)[0].numpy(), rtol=1e-5)
+
+
+def test_gradients_of_several_results_come_together():
+    seen = []
+
+    def back(*grads, call):
+        seen.append(len(grads))
+        return (grads[0] * 2 + grads[1] * 3,)
+
+    both = function(lambda x: (x * 2, x * 3), grad_fxn=back)
+    x = Tensor(A).realize()
+    double, triple = both(x)
+    (grad,) = (double.sum() * 5 + triple.sum() * 7).gradient(x)
+    np.testing.assert_allclose(grad.numpy(), np.full_like(A, 31))
+    assert seen == [2]
+
+
+def test_arguments_that_do_not_fit_a_body_are_refused():
+    p = UOp.param(0, dtypes.float32, (4, 5))
+    body, x = p * UOp.param(1, dtypes.float32, (4, 5)), Tensor(A).uop
+    with pytest.raises(TypeError, match="expected 2 args, got 1"):
+        body.call(x)
+    with pytest.raises(TypeError, match=r"arg 1 shape mismatch: \(5, 3\) for \(4, 5\)"):
+        body.call(x, Tensor(W).uop)
+    with pytest.raises(TypeError, match="arg 1 dtype mismatch"):
+        body.call(x, x.cast(dtypes.int32))
+    with pytest.raises(TypeError, match="arg 1 axis mismatch"):
+        body.call(x, Tensor(A).shard(("CPU:0", "CPU:1"), 0).uop)

@@ -19,6 +19,7 @@ from tinylab.uop.intern import callables, make
 from tinylab.uop.ops import UOp, shape_to_shape_arg
 
 Grads: TypeAlias = "Sequence[UOp | None]"
+Pairs: TypeAlias = "list[tuple[UOp, UOp | None]]"
 Row: TypeAlias = "Callable[[UOp, UOp], Grads]"
 
 
@@ -366,7 +367,7 @@ def _reaches(root: UOp, targets: set[UOp]) -> tuple[list[UOp], set[UOp]]:
 
 
 def _gate(x: UOp) -> bool:
-    through = x.op in (Ops.STORE, Ops.CAST, Ops.CALL, Ops.FUNCTION)
+    through = x.op in (Ops.STORE, Ops.CAST, Ops.CALL, Ops.FUNCTION, Ops.SINK)
     return x.op is not Ops.DETACH and (x.dtype.kind == "float" or through)
 
 
@@ -378,14 +379,23 @@ def _call_with_gradient(x: UOp) -> UOp | None:
     return calls[0] if calls else None
 
 
-def _call_pairs(call: UOp, incoming: dict[UOp, UOp]) -> list[tuple[UOp, UOp | None]]:
-    """Each argument of a CALL with what its own gradient function says.
+def _called_of(x: UOp) -> UOp | None:
+    """The call that a value is one of the results of, if gradients of all of them go there."""
+    if x.op is Ops.GETTUPLE and x.src[0].op is Ops.FUNCTION:
+        return x.src[0]
+    return _call_with_gradient(x)
 
-    incoming: gradients of the results, by argument. One is passed as grad_fxn(grad, call), several
-    in the order of the arguments as grad_fxn(*grads, call=call).
+
+def _call_pairs(call: UOp, incoming: dict[UOp, UOp], above: set[UOp]) -> Pairs:
+    """Each argument of a call with its gradient; incoming: the gradients of its results.
+
+    Where somebody wrote a function for it, one gradient is passed as grad_fxn(grad, call), several
+    in the order of the results as grad_fxn(*grads, call=call).
     """
+    if call.arg.grad_key is None:
+        return _function_pairs(call, incoming, above)
     function = callables[call.arg.grad_key]
-    grads = [incoming[a] for a in call.src[1:] if a in incoming]
+    grads = [incoming[x] for x in sorted(incoming, key=lambda x: _place(x, call))]
     found = function(grads[0], call) if len(grads) == 1 else function(*grads, call=call)
     if len(found) != len(call.src) - 1:
         raise GradientError(
@@ -395,6 +405,13 @@ def _call_pairs(call: UOp, incoming: dict[UOp, UOp]) -> list[tuple[UOp, UOp | No
     return list(zip(call.src[1:], found, strict=True))
 
 
+def _place(result: UOp, call: UOp) -> int:
+    """Which one of a call's results a value is."""
+    if result.op is Ops.GETTUPLE:
+        return int(result.arg)
+    return call.src.index(result.src[0])
+
+
 def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[UOp, UOp]:
     """The gradients of a value with respect to nodes below it, where it depends on them.
 
@@ -402,19 +419,29 @@ def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[
 
     Raises: GradientError for an operation that has no derivative.
     """
+    return _gradients({root: root_grad}, targets)
+
+
+def _gradients(roots: dict[UOp, UOp], targets: Iterable[UOp]) -> dict[UOp, UOp]:
+    """The gradients of several values, each with its own, added up."""
     wanted = set(targets)
-    order, above = _reaches(root, wanted)
-    grads: dict[UOp, UOp] = {root: root_grad}
-    incoming: dict[UOp, dict[UOp, UOp]] = {}  # of the results of calls, by argument
+    order, above = _reaches(UOp.sink(*roots), wanted)
+    grads = dict(roots)
+    incoming: dict[UOp, dict[UOp, UOp]] = {}  # gradients of the results of calls, by call
     for x in reversed(order):
+        if x not in above:
+            continue
         g = grads.get(x)
-        if x not in above or ((g is None or not _flows(x)) and x not in incoming):
+        call = _called_of(x)
+        if g is not None and call is not None and _flows(x):
+            incoming.setdefault(call, {})[x] = g
             continue
-        call = _call_with_gradient(x)
-        if call is not None and g is not None:
-            incoming.setdefault(call, {})[x.src[0]] = g
+        if x in incoming:
+            pairs = _call_pairs(x, incoming[x], above)
+        elif g is not None and _flows(x):
+            pairs = _pairs(x, g)
+        else:
             continue
-        pairs = _call_pairs(x, incoming[x]) if x in incoming else _pairs(x, g)  # type: ignore[arg-type]
         for source, grad in pairs:
             if grad is None or source not in above or not _flows(source):
                 continue
@@ -424,28 +451,36 @@ def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[
     return {t: grads[t] for t in wanted if t in grads}
 
 
-def _function_pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
-    """Each argument of a FUNCTION with the gradient that comes through one of its results.
+def _function_pairs(f: UOp, incoming: dict[UOp, UOp], above: set[UOp]) -> Pairs:
+    """Each argument of a FUNCTION with the gradient that comes through its results.
 
     The body's own gradient, with the arguments in the place of its parameters; only for arguments
-    through which a gradient may flow.
+    that a gradient is wanted of. With precompile_backward it is a function of its own.
     """
-    f, value = x.src[0], x.src[0].src[0].src[x.arg]
-    if f.arg.grad_key is not None:
-        found = callables[f.arg.grad_key](g, f)
-        return list(zip(f.src[1:], found, strict=True))
     inputs = {
         u: f.src[1 + u.arg.slot]
-        for u in value.toposort(enter_calls=False)
-        if u.op is Ops.PARAM and not u.is_variable
+        for u in f.src[0].toposort(enter_calls=False)
+        if u.op is Ops.PARAM and u.arg.slot >= 0
     }
-    incoming = UOp.param(-1 - len(f.src), g.dtype, g.shape, g.device)
-    inner = compute_gradient(value, incoming, [p for p in inputs if _flows(p)])
-    places = {**inputs, incoming: g}
-    return [(inputs[p], grad.substitute(places, walk=True)) for p, grad in inner.items()]
+    roots: dict[UOp, UOp] = {}
+    given: list[UOp] = []
+    for x, g in incoming.items():
+        value = f.src[0].src[x.arg]
+        p = UOp.param(len(f.src) - 1 + len(given), g.dtype, value.shape, g.device, axis=g.axis)
+        roots[value] = p if value not in roots else roots[value].alu(Ops.ADD, p)
+        given.append(g)
+        inputs[p] = g
+    inner = _gradients(roots, [p for p, a in inputs.items() if a in above and _flows(p)])
+    wanted = list(inner)
+    if f.arg.precompile_backward and wanted:
+        body = UOp.maketuple(*inner.values())
+        name = f"backward of {f.arg.name}"
+        call = body.call(*f.src[1:], *given, name=name, precompile=True, precompile_backward=True)
+        return [(inputs[p], call.gettuple(n)) for n, p in enumerate(wanted)]
+    return [(inputs[p], grad.substitute(inputs, walk=True)) for p, grad in inner.items()]
 
 
-def _shard_pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
+def _shard_pairs(x: UOp, g: UOp) -> Pairs:
     """What was cut into shards gets the whole gradient, back on its own device.
 
     UNSHARD(SHRINK(COPY(x, devices), its part), devices): the pair of x.
@@ -459,13 +494,11 @@ def _shard_pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
     return [(source, g.copy_to_device(source.device))]
 
 
-def _pairs(x: UOp, g: UOp) -> list[tuple[UOp, UOp | None]]:
+def _pairs(x: UOp, g: UOp) -> Pairs:
     """Each source with its gradient."""
     if x.op is Ops.AFTER:
         before, stored = _stored(x, g)
         return [(x.src[0], before), *stored]
-    if x.op is Ops.GETTUPLE:
-        return _function_pairs(x, g)
     if x.op is Ops.UNSHARD:
         return _shard_pairs(x, g)
     row = GRADIENTS.get(x.op)

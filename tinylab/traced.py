@@ -19,7 +19,6 @@ from typing import Any
 from tinylab.errors import FunctionError
 from tinylab.helpers.context import Context
 from tinylab.opcodes import Ops
-from tinylab.schedule.inline_functions import with_arguments
 from tinylab.tensor import Tensor, live
 from tinylab.uop.ops import UOp
 
@@ -36,8 +35,8 @@ def function(
 
     Tensors among the arguments, inside containers and inside objects are its inputs.
     allow_implicit: buffers that it reads besides become inputs too. grad_fxn(*grads, call=node)
-    gives the gradient of every input. precompile: the body is scheduled once, on its own, if its
-    sizes are numbers.
+    gives the gradient of every input. precompile: the body is scheduled once, on its own, and
+    precompile_backward its gradients likewise. Bound variables are inputs too.
 
     Raises: FunctionError for results that are no tensors, buffers that are not passed in, writes
     in place, and values asked for inside.
@@ -62,12 +61,10 @@ def function(
                 help="pass the tensors in as arguments, or set allow_implicit=True",
             )
         values = [t.uop for t in inputs] + implicit
-        if grad_fxn is None and any(u.is_bound_var for u in body.toposort(enter_calls=False)):
-            # A body whose sizes vary has no schedule of its own: it takes the place of the call.
-            results = [Tensor(with_arguments(value, tuple(values))) for value in body.src]
-            return results[0] if isinstance(ret, Tensor) else tuple(results)
+        body, sizes = _with_numbered_sizes(body, len(values))
         call = body.call(
             *values,
+            *sizes,
             grad_fxn=grad_fxn,
             name=name,
             precompile=precompile,
@@ -104,6 +101,13 @@ def _trace(
     ]
     numbered = {u: u.param_like(len(inputs) + n) for n, u in enumerate(implicit)}
     return ret, body.substitute(numbered, walk=True), implicit
+
+
+def _with_numbered_sizes(body: UOp, count: int) -> tuple[UOp, list[UOp]]:
+    """(the body with its bound variables as PARAMs from count on, the variables in order)."""
+    bound = [u for u in body.toposort(enter_calls=False) if u.is_bound_var]
+    numbered = {u: u.param_like(count + n) for n, u in enumerate(bound)}
+    return (body.substitute(numbered, walk=True) if bound else body), bound
 
 
 def _refuse_writes(what: str, held: Iterable[tuple[Tensor, UOp]]) -> None:

@@ -3,19 +3,22 @@
 GETTUPLE(FUNCTION(TUPLE(body…), args…), i)  ->  body i with PARAM(k) replaced by args[k]
 
 A precompiled function stays a call: its body becomes a LINEAR with numbered arguments (outputs
-first), worked out once however often it is called.
+first), worked out once however often it is called. Its results have memory for the largest sizes
+that they may have, and are shrunk to those that they have.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-import math
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tinylab.dtype import dtypes
+from tinylab.helpers.context import DEBUG
 from tinylab.opcodes import Ops
+from tinylab.schedule.views import in_layout, is_whole
 from tinylab.uop.args import CallInfo, ParamArg
 from tinylab.uop.intern import make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
@@ -27,9 +30,14 @@ FIRST_RESULT = -1_000_000
 
 
 def parameters_of(body: UOp) -> dict[int, UOp]:
-    """The numbered inputs of a body, its inner calls' bodies not looked into."""
+    """The numbered inputs of a body, sizes too, its inner calls' bodies not looked into."""
     found = (u for u in body.toposort(enter_calls=False) if u.op is Ops.PARAM)
-    return {u.arg.slot: u for u in found if not u.is_variable}
+    return {u.arg.slot: u for u in found if u.arg.slot >= 0}
+
+
+def _arrays(args: Iterable[UOp]) -> list[int]:
+    """The places of the arguments that are memory, not sizes."""
+    return [n for n, a in enumerate(args) if not (a.is_variable or a.is_bound_var)]
 
 
 def with_arguments(value: UOp, args: tuple[UOp, ...]) -> UOp:
@@ -51,11 +59,27 @@ def tuple_item(t: UOp, g: UOp) -> UOp:
 
 
 @functools.lru_cache(maxsize=256)
-def precompiled(body: UOp, device: str | None, create_schedule: CreateSchedule) -> UOp:
-    """The LINEAR of a TUPLE body: PARAMs 0 to n-1 are its n outputs, its inputs follow."""
+def precompiled(
+    body: UOp,
+    device: str | None,
+    arrays: tuple[int, ...],
+    create_schedule: CreateSchedule,
+    name: str | None = None,
+) -> UOp:
+    """The LINEAR of a TUPLE body: PARAMs 0 to n-1 are its n outputs, its inputs follow.
+
+    arrays: the slots of the inputs that are memory; the others are variables, known by name.
+    """
+    start_ns = time.perf_counter_ns()
     count = len(body.src)
     inputs = parameters_of(body)
-    shifted = {p: _flat(p, n + count) for n, p in inputs.items()}
+    sizes = {p: p.replace(arg=p.arg._replace(slot=-1)) for p in inputs.values() if p.is_variable}
+    shifted = {
+        inputs[slot]: _flat(inputs[slot].substitute(sizes, walk=True), count + n)
+        for n, slot in enumerate(arrays)
+        if slot in inputs
+    }
+    shifted.update(sizes)
     sink = UOp.sink(
         *(make(Ops.CONTIGUOUS, v.dtype, (v,), "a result of a function") for v in body.src)
     )
@@ -63,6 +87,9 @@ def precompiled(body: UOp, device: str | None, create_schedule: CreateSchedule) 
     outputs = {view.base: n for n, view in enumerate(schedule.outputs)}
     numbered = {b: UOp.param(n, b.dtype, b.shape) for b, n in outputs.items() if b.op is Ops.BUFFER}
     linear: UOp = schedule.linear
+    if DEBUG >= 2:
+        elapsed_ms = (time.perf_counter_ns() - start_ns) * 1e-6
+        print(f"function {body.key.hex()[:8]} in {elapsed_ms:.2f} ms: {name}")
     return linear.replace(
         src=tuple(
             call.replace(src=(call.src[0], *(numbered.get(a, a) for a in call.src[1:])))
@@ -73,8 +100,14 @@ def precompiled(body: UOp, device: str | None, create_schedule: CreateSchedule) 
 
 def _flat(p: UOp, slot: int) -> UOp:
     """A parameter as a view of flat memory, under another number."""
-    flat = UOp.param(slot, p.dtype, (math.prod(p.shape),), p.arg.device)
-    return flat._reshape(p.shape)
+    return in_layout(UOp.param(slot, p.dtype, (p.max_numel(),), p.arg.device), p.shape)
+
+
+def _as_argument(a: UOp) -> UOp:
+    """An argument as memory of its own."""
+    if is_whole(a):
+        return a
+    return make(Ops.CONTIGUOUS, a.dtype, (a,), "an argument of a precompiled function")
 
 
 def _on_several_devices(f: UOp) -> bool:
@@ -87,25 +120,22 @@ def call_function(f: UOp, g: UOp, ctx: FunctionContext) -> UOp | None:
     if not f.arg.precompile or _on_several_devices(f):
         return None
     if f not in ctx.called:
-        args = tuple(
-            a if a.has_buffer_identity(after_ok=True) else a.contiguous() for a in f.src[1:]
-        )
+        arrays = tuple(_arrays(f.src[1:]))
+        args = tuple(_as_argument(f.src[1 + n]) for n in arrays)
         device = next((a.device for a in args if isinstance(a.device, str)), ctx.device)
         outs = tuple(_result(f, n, device, ctx.slots) for n in range(len(f.src[0].src)))
-        linear = precompiled(f.src[0], device, ctx.create_schedule)
+        linear = precompiled(f.src[0], device, arrays, ctx.create_schedule, f.arg.name)
         call = make(
             Ops.CALL, dtypes.void, (linear, *outs, *args), CallInfo(f.arg.name, aux="a function")
         )
         ctx.called[f] = tuple(out.after(call) for out in outs)
-    shape = f.src[0].src[g.arg].shape
-    result: UOp = ctx.called[f][g.arg]
-    return result._reshape(shape)
+    return in_layout(ctx.called[f][g.arg], g.shape)
 
 
 def _result(f: UOp, n: int, device: Any, slots: Iterator[int]) -> UOp:
     value = f.src[0].src[n]
     arg = ParamArg(next(slots), value.dtype, device=device)
-    return make(Ops.BUFFER, value.dtype, (UOp.const(math.prod(value.shape)),), arg)
+    return make(Ops.BUFFER, value.dtype, (UOp.const(value.max_numel()),), arg)
 
 
 class FunctionContext:

@@ -17,7 +17,7 @@ from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.effects import copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
 from tinylab.schedule.limit_buffers import limit_buffers
-from tinylab.schedule.views import piece_offset
+from tinylab.schedule.views import is_whole, piece_offset
 from tinylab.uop.args import StageArg
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
@@ -115,7 +115,7 @@ class RealizePoints:
                 self._force_piece(x.src[2], x.arg.aux)
             elif x.op is Ops.CALL:
                 for a in x.src[1:]:
-                    if not a.has_buffer_identity(after_ok=True):
+                    if not is_whole(a):
                         self.reasons.setdefault(a, "an argument of a kernel written by hand")
 
     def _force_piece(self, x: UOp, reason: str) -> None:

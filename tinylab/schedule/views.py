@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Container
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.indexing import flatten_index, guard_of, loops, simplified, source_index
@@ -57,6 +57,24 @@ def contiguous_view_offset(x: UOp, stored: Container[UOp] = ()) -> int | None:
         return None
     offset = simplified(flat + flatten_index(idx, x.shape) * -1)
     return int(offset.arg) if offset.op is Ops.CONST else None
+
+
+def in_layout(flat: UOp, shape: tuple[Any, ...]) -> UOp:
+    """Memory laid out for the largest sizes that a shape may have, seen in that shape."""
+    largest = tuple(s if isinstance(s, int) else int(s.vmax) for s in shape)
+    return flat._reshape(largest)._shrink((0,) * len(shape), shape)
+
+
+def is_whole(x: UOp) -> bool:
+    """Whether a value is a buffer of its own, laid out for the largest sizes that it may have."""
+    if x.has_buffer_identity(after_ok=True):
+        return True
+    storage = x
+    while storage.op in (Ops.RESHAPE, Ops.SHRINK):
+        storage = storage.src[0]
+    if storage.without_after.op not in (Ops.BUFFER, Ops.PARAM):
+        return False
+    return storage.shape == (x.max_numel(),) and x is in_layout(storage, x.shape)
 
 
 def piece_offset(x: UOp, stored: Container[UOp] = ()) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tinylab.dtype import AddrSpace, DType, Invalid, dtypes, strong_dtype
-from tinylab.errors import BindError, ContractError, DTypeError, IndexingError
+from tinylab.errors import BindError, ContractError, DTypeError, IndexingError, OperandError
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
@@ -191,7 +191,7 @@ class BuildMethods(MoveMethods):
     def param_like(self: UOp, slot: int) -> UOp:
         """The PARAM that stands for this value in a body."""
         if self.is_variable or self.is_bound_var:
-            var = self.unbind()[0] if self.is_bound_var else self
+            var = self.src[0] if self.is_bound_var else self
             return make(Ops.PARAM, self.dtype, var.src, var.arg._replace(slot=slot))
         return BuildMethods.param(slot, self.dtype, self._shape, self.device, axis=self.axis)
 
@@ -464,7 +464,10 @@ class BuildMethods(MoveMethods):
         precompile_backward: bool = False,
         aux: Any = None,
     ) -> UOp:
-        """This body called with arguments: opaque bodies give a CALL, values a FUNCTION."""
+        """This body called with arguments: opaque bodies give a CALL, values a FUNCTION.
+
+        Raises: OperandError for arguments that are not what the body's parameters are.
+        """
         grad_key = None
         if grad_fxn is not None:
             grad_key = fresh_number()
@@ -473,6 +476,7 @@ class BuildMethods(MoveMethods):
         if self.op in _OPAQUE:
             return make(Ops.CALL, dtypes.void, (self, *srcs), arg)
         body = self if self.op is Ops.TUPLE else BuildMethods.maketuple(self)
+        _check_arguments(body, srcs)
         return make(Ops.FUNCTION, dtypes.void, (body, *srcs), arg)
 
     def custom_kernel(
@@ -510,6 +514,29 @@ class BuildMethods(MoveMethods):
 
 
 _OPAQUE = {Ops.SINK, Ops.PROGRAM, Ops.LINEAR, Ops.COPY, Ops.CUSTOM_FUNCTION}
+
+
+def _check_arguments(body: UOp, args: tuple[UOp, ...]) -> None:
+    params = [u for u in body.toposort(enter_calls=False) if u.op is Ops.PARAM and u.arg.slot >= 0]
+    count = max((p.arg.slot + 1 for p in params), default=0)
+    if count > len(args):
+        raise OperandError(f"expected {count} args, got {len(args)}")
+    for p in params:
+        a, n = args[p.arg.slot], p.arg.slot
+        if a.dtype is not p.dtype:
+            raise OperandError(f"arg {n} dtype mismatch: {a.dtype} for {p.dtype}")
+        if p._shape is None or a._shape is None or not _fits(a.shape, p.shape):
+            shapes = [None if x._shape is None else shape_text(x.shape) for x in (a, p)]
+            raise OperandError(f"arg {n} shape mismatch: {shapes[0]} for {shapes[1]}")
+        if a.axis != p.axis:
+            raise OperandError(f"arg {n} axis mismatch: cut along {a.axis}, not {p.axis}")
+
+
+def _fits(given: tuple[Sint, ...], wanted: tuple[Sint, ...]) -> bool:
+    """Whether an argument has the shape of its parameter; sizes that may vary are not compared."""
+    pairs = zip(given, wanted, strict=False)
+    known = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+    return len(given) == len(wanted) and all(a == b for a, b in known)
 
 
 def _slice_bounds(item: Any, size: Sint) -> tuple[Sint, Sint]:
