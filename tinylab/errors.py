@@ -139,6 +139,14 @@ class JitError(TinylabError, RuntimeError):
     """A function that cannot be captured or replayed."""
 
 
+class UncapturedError(JitError, AssertionError):
+    """A captured function that has nothing captured yet, or no function to capture again."""
+
+
+class GraphException(JitError):
+    """Steps that cannot be launched together."""
+
+
 # *** devices
 
 

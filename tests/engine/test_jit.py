@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from tinylab import Context, GlobalCounters, Tensor, TinyJit, Variable
+from tinylab.engine.capture import captured
+from tinylab.engine.graph import GraphException, MultiGraphRunner, NativeGraph, graph_class
 from tinylab.engine.jit import CapturedJit
+from tinylab.engine.linear import run_linear
 from tinylab.errors import JitError
 from tinylab.opcodes import Ops
 
@@ -209,3 +216,191 @@ def test_one_inside_another_is_refused():
     outer(vector(1.0))
     with pytest.raises(RuntimeError, match="having TinyJit inside another TinyJit"):
         outer(vector(1.0))
+
+
+# *** launches of many kernels
+
+
+def chain(count: int):
+    """A function of so many kernels."""
+
+    def f(x):
+        for i in range(count):
+            x = (x + i).contiguous()
+        return x.realize()
+
+    return TinyJit(f)
+
+
+def replayed(f, times: int = 3):
+    for i in range(times):
+        found = f(vector(i, 1.0))
+    return found
+
+
+def sizes_of(f) -> list[int]:
+    """How many kernels each launch has."""
+    return [len(c.src[0].src[0].src) for c in f.captured.linear.src]
+
+
+@pytest.mark.parametrize(
+    ("first", "sizes"), [(4, [4, 8, 8]), (1, [1, 2, 4, 8, 5]), (0, [20]), (32, [20])]
+)
+def test_batches_double(first: int, sizes: list[int]):
+    with Context(JIT_BATCH_SIZE=first):
+        f = chain(20)
+        assert replayed(f, 4).tolist() == [3.0 + sum(range(20)), 1.0 + sum(range(20))]
+    assert sizes_of(f) == sizes
+
+
+def test_what_is_printed_about_launches(capsys: pytest.CaptureFixture[str]):
+    with Context(DEBUG=2, JIT_BATCH_SIZE=16, NO_COLOR=1):
+        replayed(chain(20))
+    text = capsys.readouterr().out
+    for line in (
+        "JIT captured 1 linears with 1 inputs",
+        "JIT GRAPHing batch with 16 kernels",
+        "JIT GRAPHing batch with 4 kernels",
+        "jit execs 20 calls",
+        " batched 16 ",
+    ):
+        assert line in text
+
+
+def test_a_captured_schedule_runs_on_its_own():
+    f = chain(3)
+    result = replayed(f)
+    linear = f.captured.linear
+    (call,) = linear.src
+    x = vector(10.0, 20.0)
+    run_linear(linear, input_uops=[x.uop.base])
+    last = call.src[0].src[0].src[-1]
+    assert list(last.src[1]._buffer.numpy()) == [13.0, 23.0]
+    assert result.tolist() == [5.0, 4.0]
+
+
+def test_a_launch_holds_steps_of_one_kind_of_device():
+    with captured() as capture:
+        (vector(1.0) + 1).realize()
+        (vector(1.0) + 1).to("PYTHON").contiguous().realize()
+    with pytest.raises(GraphException, match="one launch cannot hold steps of"):
+        NativeGraph(capture.steps, [[0]] * len(capture.steps))
+    assert graph_class("CPU:1") is NativeGraph
+    assert issubclass(NativeGraph, MultiGraphRunner)
+    assert graph_class("PYTHON") is None
+
+
+def test_steps_of_two_devices_that_do_not_wait_for_each_other_make_two_launches():
+    def f(x, y):
+        for i in range(3):
+            x = (x + i).contiguous().realize()
+            y = (y * 2 + i).contiguous().realize()
+        return x, y
+
+    f = TinyJit(f)
+    for i in range(4):
+        a, b = f(vector(i), Tensor([float(i)], device="PYTHON").realize())
+        assert (a.item(), b.item()) == (i + 3.0, i * 8.0 + 4.0)
+    assert [len(launcher) for launcher in f.captured.launchers] == [3, 3]
+
+
+# *** memory between calls
+
+
+def test_what_is_computed_once_is_not_overwritten_by_what_shares_memory():
+    w = np.arange(64, dtype=np.float32)
+    weights = Tensor(w).realize()
+
+    def f(x):
+        table = (weights * 3).contiguous()
+        y = ((table.sum() * x).contiguous() + table).contiguous()
+        z = (y.flip(0) * 2).contiguous()
+        return ((z.flip(0) + z).contiguous().flip(0) + 1).realize()
+
+    def expected(x):
+        y = w.sum() * 3 * x + w * 3
+        return 2 * (y + y[::-1]) + 1
+
+    plain, pruned = TinyJit(f), TinyJit(f, prune=True)
+    for i in range(5):
+        x = Tensor(w * 0.25 + i).realize()
+        np.testing.assert_allclose(plain(x).numpy(), expected(x.numpy()), rtol=1e-5)
+        np.testing.assert_allclose(pruned(x).numpy(), expected(x.numpy()), rtol=1e-5)
+    assert len(pruned.captured.steps) < len(plain.captured.steps)
+
+
+def test_what_a_call_changes_is_not_computed_once():
+    one = vector(1.0)
+
+    @TinyJit(prune=True)
+    def f(x):
+        total = (one + 1).contiguous().realize()
+        total.assign(total + x).realize()
+        return (total * 2).realize()
+
+    assert [f(vector(float(i))).item() for i in range(5)] == [4.0, 6.0, 8.0, 10.0, 12.0]
+
+
+def test_intermediate_memory_is_given_back_and_taken_again():
+    def f(x):
+        y = (x.reshape(1024, 1) * x).contiguous()
+        return (y.sum(0) + y[0]).realize()
+
+    f = TinyJit(f)
+    x = Tensor(np.ones(1024, np.float32)).realize()
+    for _ in range(3):
+        f(x)
+    before = GlobalCounters.mem_used
+    f.captured.free_intermediates()
+    assert GlobalCounters.mem_used <= before - 4 * 1024 * 1024
+    f.captured.free_intermediates()
+    assert f(x).numpy()[0] == 1025.0
+
+
+# *** as bytes
+
+SAVED = """
+import pickle, sys
+from tinylab import Tensor, TinyJit, Variable
+
+weights, state = Tensor([5.0, 6.0]).realize(), Tensor([0.0, 0.0]).realize()
+n = Variable("n", 1, 2)
+
+@TinyJit
+def step(x):
+    y = (x * weights).contiguous()
+    state.assign(state + x)
+    return {"y": (y.flip(0) + 1).realize(), "state": state.realize(), "same": x.reshape(2, 1)}
+
+total = TinyJit(lambda x: (x * 2).sum().realize())
+for i in range(3):
+    step(Tensor([1.0, float(i)]).realize())
+    total(weights[: n.bind(1 + i % 2)])
+sys.stdout.buffer.write(pickle.dumps((step, total, weights[1:], weights * 2)))
+"""
+
+
+def test_a_captured_function_goes_to_another_process():
+    saved = subprocess.run([sys.executable, "-c", SAVED], capture_output=True, check=True).stdout
+    taken = vector(7.0, 7.0)  # another memory under the same number
+    step, total, view, lazy = pickle.loads(saved)
+    assert (view.tolist(), lazy.tolist(), taken.tolist()) == ([6.0], [10.0, 12.0], [7.0, 7.0])
+    for i in range(2):
+        found = step(vector(2.0, i))
+        assert found["y"].tolist() == [i * 6.0 + 1, 11.0]
+        assert found["state"].tolist() == [3.0 + 2 * (i + 1), 3.0 + i]
+        assert found["same"].tolist() == [[2.0], [float(i)]]
+    n = Variable("n", 1, 2)
+    assert [total(taken[: n.bind(k)]).item() for k in (1, 2)] == [14.0, 28.0]
+    assert (step.fxn, step.cnt) == (None, 4)
+    assert pickle.loads(pickle.dumps(step))(vector(1.0, 1.0))["y"].tolist() == [7.0, 6.0]
+
+
+def test_what_is_not_captured_cannot_be_saved_nor_captured_again():
+    with pytest.raises(AssertionError, match="can't pickle an uncaptured JIT"):
+        pickle.dumps(TinyJit(lambda x: x))
+    f = chain(1)
+    replayed(f)
+    loaded = pickle.loads(pickle.dumps(f))
+    with pytest.raises(AssertionError, match="can't reset without a function"):
+        loaded.reset()

@@ -112,7 +112,9 @@ class Buffer:
         if self._base is not None:
             return type(self)._rebuild_view, (self._base, self.size, self.dtype, self.offset)
         data = bytes(self.as_memoryview()) if self.is_initialized() else None
-        return type(self), (self.device, self.size, self.dtype, None, self.options, data)
+        # What somebody else keeps is copied.
+        options = None if self.options is None else self.options._replace(external_ptr=None)
+        return type(self), (self.device, self.size, self.dtype, None, options, data)
 
     @staticmethod
     def _rebuild_view(base: Buffer, size: int, dtype: DType, offset: int) -> Buffer:

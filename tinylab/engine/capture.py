@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import JitError
 from tinylab.helpers.context import UNSAFE_ALLOW_JIT_BUFFER
@@ -19,6 +19,7 @@ from tinylab.helpers.context import UNSAFE_ALLOW_JIT_BUFFER
 if TYPE_CHECKING:
     from tinylab.device import Buffer
     from tinylab.engine.launch import Plan, Step
+    from tinylab.uop.ops import UOp
 
 
 @dataclass
@@ -27,8 +28,7 @@ class CapturedStep:
 
     step: Step
     buffers: list[Buffer]
-    linear_index: int
-    plan: Plan
+    call: UOp  # as it stood in its schedule
     var_vals: dict[str, int]
 
 
@@ -47,18 +47,27 @@ class Capture:
         """Note one run of a plan; buffers are numbered as its arguments are, own are new ones."""
         self.runs += 1
         self.made.update(own)
-        for index, step in enumerate(plan.steps):
+        for call, step in zip(plan.schedule.linear.src, plan.steps, strict=True):
             used = [buffers[n] for n in step.arguments]
-            self.steps.append(CapturedStep(step, used, index, plan, var_vals))
+            self.steps.append(CapturedStep(step, used, call, var_vals))
 
 
-# Captures that are open in any thread, innermost last.
-capturing: list[Capture] = []
+# Captures that are open in any thread, innermost last. Anything else with a method
+# add_linear(linear, var_vals) gets the schedules, which then are not run.
+capturing: list[Any] = []
 
 
 def open_captures() -> list[Capture]:
     """The captures of this thread."""
-    return [c for c in capturing if c.thread == threading.get_ident()] if capturing else []
+    if not capturing:
+        return []
+    own = (c for c in capturing if isinstance(c, Capture))
+    return [c for c in own if c.thread == threading.get_ident()]
+
+
+def schedule_listener() -> Any:
+    """Who wants schedules instead of their being run; None where nobody does."""
+    return next((c for c in capturing if not isinstance(c, Capture)), None) if capturing else None
 
 
 @contextmanager
@@ -92,16 +101,24 @@ def written(steps: Iterable[CapturedStep]) -> set[Buffer]:
 def depending_on(
     steps: Sequence[CapturedStep], inputs: set[Buffer], made: set[Buffer]
 ) -> list[bool]:
-    """For each step whether what it does may differ from call to call.
+    """For each step whether it must run at each call.
 
-    It may if it reads an input, something computed from one, or state: memory that was there before
-    the capture (not in made) and is written to.
+    It must if it reads an input, something computed from one, or state: memory that was there
+    before the capture (not in made) and is written to; and if it writes where such a step does,
+    which would otherwise find there what the last call left.
     """
     changing = inputs | (written(steps) - made)
-    found = []
-    for s in steps:
-        depends = any(b.base in changing for b in s.buffers)
-        if depends:
-            changing |= {s.buffers[slot].base for slot in s.step.outs}
-        found.append(depends)
+    found = [False] * len(steps)
+    grown = True
+    while grown:
+        grown = False
+        for n, s in enumerate(steps):
+            if not found[n] and any(b.base in changing for b in s.buffers):
+                found[n] = grown = True
+                changing |= {s.buffers[slot].base for slot in s.step.outs}
+        # A step above may write what a step before it wrote first.
+        rewritten = written(s for n, s in enumerate(steps) if found[n])
+        for n, s in enumerate(steps):
+            if not found[n] and any(s.buffers[slot].base in rewritten for slot in s.step.outs):
+                found[n] = grown = True
     return found

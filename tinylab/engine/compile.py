@@ -70,10 +70,10 @@ def _with_binary(program: UOp, device: str) -> UOp:
     )
 
 
-def get_runtime(device: str, program: UOp) -> Program[Any]:
-    """The loaded form of a PROGRAM, ready to be called with buffers."""
+def get_runtime(device: str, program: UOp, cache: bool = True) -> Program[Any]:
+    """The loaded form of a PROGRAM, ready to be called with buffers; cache=False loads it anew."""
     key = (device, program)
-    found = _loaded.get(key)
+    found = _loaded.get(key) if cache else None
     if found is None:
         with _naming(program):
             found = _loaded[key] = Device[device].runtime(to_elf(program))

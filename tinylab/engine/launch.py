@@ -18,6 +18,7 @@ from tinylab.opcodes import Ops
 from tinylab.schedule import DEVICE_NUMBER, Schedule
 from tinylab.trace import events
 from tinylab.trace.record import wants
+from tinylab.uop.args import CallInfo
 from tinylab.uop.ops import ProgramInfo, UOp
 
 
@@ -41,6 +42,7 @@ class Step:
     known: dict[str, int] = field(default_factory=dict)  # the same at each run
     first: bool = True
     reason: str = ""
+    code: UOp | None = None  # the PROGRAM
 
     def with_values(self, var_vals: dict[str, int]) -> Step:
         """The step for these values of its variables.
@@ -63,8 +65,16 @@ class Plan:
     arguments: Arguments
     steps: list[Step] = field(default_factory=list)
 
-    def run(self, inputs: tuple[UOp, ...], var_vals: dict[str, int]) -> dict[UOp, Buffer]:
+    def run(
+        self,
+        inputs: tuple[UOp, ...],
+        var_vals: dict[str, int],
+        counted: bool = True,
+        in_jit: bool = False,
+    ) -> dict[UOp, Buffer]:
         """Run every step on these inputs; the memory of the schedule's own buffers is returned.
+
+        counted: whether the work is added to the totals. in_jit: whether this is a replay.
 
         Raises: ScheduleError where a variable has no value.
         """
@@ -73,7 +83,8 @@ class Plan:
         for capture in open_captures():
             capture.add(self, buffers, own.values(), var_vals)
         for step in self.steps:
-            run_step(step.with_values(var_vals), [buffers[n] for n in step.arguments])
+            used = [buffers[n] for n in step.arguments]
+            run_step(step.with_values(var_vals), used, in_jit, counted)
         return own
 
 
@@ -88,13 +99,14 @@ def plan_schedule(schedule: Schedule, fresh: bool) -> Plan:
     for index, call in enumerate(schedule.linear.src):
         numbers = tuple(arguments.numbers[a] for a in call.src[1:])
         if call.src[0].op is Ops.COPY:
-            plan.steps.append(_copy_step(call, numbers))
+            plan.steps.append(copy_step(call, numbers))
         else:
             plan.steps.append(_kernel_step(index, call, numbers, fresh))
     return plan
 
 
-def _copy_step(call: UOp, numbers: tuple[int, ...]) -> Step:
+def copy_step(call: UOp, numbers: tuple[int, ...]) -> Step:
+    """The step of a copy from the call's second argument to its first."""
     to, source = call.src[1], call.src[2]
     size = int(to.shape[0]) * to.dtype.itemsize
     name = f"copy {size_to_str(size):>10}, {to.device!s:>7} <- {source.device!s:7}"
@@ -116,11 +128,20 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         again = fresh and wants(("kernel", ast, device))
         program = lower_kernel(ast, device, fresh=again)
         span.data.update(program=program, cached=not again)
-    info = program.arg
     if DEBUG >= 3 and program.src[0].arg.applied_opts:
-        print(f"{info.function_name:<25} opts: {program.src[0].arg.applied_opts}")
-    number = call.arg.device_number
-    known = {} if number is None else {DEVICE_NUMBER: number}
+        print(f"{program.arg.function_name:<25} opts: {program.src[0].arg.applied_opts}")
+    return program_step(program, device, numbers, call.arg, span.data.get("kernel"))
+
+
+def program_step(
+    program: UOp, device: str, numbers: tuple[int, ...], call: CallInfo, kernel: int | None = None
+) -> Step:
+    """The step of a compiled kernel.
+
+    numbers: of its arguments; call: what is known about the CALL; kernel: its number in a record.
+    """
+    info = program.arg
+    known = {} if call.device_number is None else {DEVICE_NUMBER: call.device_number}
     symbolic = len(info.runtimevars) + len(known) < len(info.vars)
     global_size, local_size = ((1, 1, 1), None) if symbolic else info.launch_dims(known)
     estimates = info.estimates
@@ -138,8 +159,9 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         ops=_known(estimates.ops),
         lds=_known(estimates.lds),
         mem=_known(estimates.mem),
-        kernel=span.data.get("kernel"),
-        reason=str(call.arg.aux or ""),
+        kernel=kernel,
+        reason=str(call.aux or ""),
+        code=program,
     )
 
 
@@ -148,14 +170,16 @@ def _known(count: Any) -> int:
     return count if isinstance(count, int) else 0
 
 
-def run_step(step: Step, buffers: list[Buffer]) -> None:
+def run_step(step: Step, buffers: list[Buffer], in_jit: bool = False, counted: bool = True) -> None:
     """Run one step, counted and, where someone looks, timed."""
     watched = DEBUG >= 2 or events.listening()
     start = time.perf_counter_ns()
     elapsed = execute(step, buffers, watched)
-    count([step])
+    if counted:
+        count([step])
     if watched:
-        _report(step, buffers, start, elapsed or 0.0)
+        _tell(step, buffers, start, elapsed or 0.0)
+        report(step, elapsed or 0.0, in_jit)
 
 
 def execute(step: Step, buffers: list[Buffer], wait: bool) -> float | None:
@@ -181,8 +205,7 @@ def count(steps: Iterable[Step]) -> None:
         GlobalCounters.global_mem += step.mem
 
 
-def _report(step: Step, buffers: list[Buffer], start_ns: int, seconds: float) -> None:
-    GlobalCounters.time_sum_s += seconds
+def _tell(step: Step, buffers: list[Buffer], start_ns: int, seconds: float) -> None:
     kind = "copy" if step.program is None else "run"
     events.point(
         kind,
@@ -196,17 +219,22 @@ def _report(step: Step, buffers: list[Buffer], start_ns: int, seconds: float) ->
         lds=step.lds,
         mem=step.mem,
     )
+
+
+def report(step: Step, seconds: float, in_jit: bool = False) -> None:
+    """Add the time of a step to the total; with DEBUG=2 print a line about it."""
+    GlobalCounters.time_sum_s += seconds
     if DEBUG >= 2:
-        _print(step, seconds)
+        _print(step, seconds, "magenta" if in_jit else "green" if step.first else None)
     step.first = False
 
 
-def _print(step: Step, seconds: float) -> None:
+def _print(step: Step, seconds: float, color: str | None) -> None:
     rate = 1e-9 / max(seconds, 1e-9)
     head = f"*** {step.device:7s} {GlobalCounters.kernel_count:4d}"
     shown = time_to_str(seconds, w=9)
     print(
-        f"{colored(head, 'green') if step.first else head} {ansipad(step.name, 46)} "
+        f"{colored(head, color) if color else head} {ansipad(step.name, 46)} "
         f"arg {len(step.arguments):2d} mem {GlobalCounters.mem_used / 1e9:6.2f} GB "
         f"tm {colored(shown, 'yellow') if seconds > 0.01 else shown}/"
         f"{GlobalCounters.time_sum_s * 1e3:9.2f}ms "

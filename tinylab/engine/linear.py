@@ -6,11 +6,13 @@ run_linear(linear, var_vals)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tinylab.device import Buffer, Device
-from tinylab.engine.compile import lower_kernel
+from tinylab.engine.calls import device_of, with_beam
+from tinylab.engine.capture import schedule_listener
+from tinylab.engine.compile import get_runtime, lower_kernel
 from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.opcodes import Ops
 from tinylab.schedule import Schedule, is_internal
@@ -78,23 +80,80 @@ def execute_plan(
     plan: Plan, inputs: tuple[UOp, ...], var_vals: dict[str, int]
 ) -> dict[UOp, Buffer]:
     """Run a plan, or note it where somebody wants the schedule only."""
-    return deferring[-1].add(plan, inputs, var_vals) if deferring else plan.run(inputs, var_vals)
+    if deferring:
+        return deferring[-1].add(plan, inputs, var_vals)
+    listener = schedule_listener()
+    if listener is None:
+        return plan.run(inputs, var_vals)
+    noted = Deferred()
+    own = noted.add(plan, inputs, var_vals)
+    listener.add_linear(noted.linear, noted.var_vals)
+    return own
 
 
-def run_linear(linear: UOp, var_vals: dict[str, int] | None = None) -> None:
+def run_linear(
+    linear: UOp,
+    var_vals: dict[str, int] | None = None,
+    input_uops: Sequence[UOp] = (),
+    update_stats: bool = True,
+    jit: bool = False,
+    wait: bool = False,
+) -> None:
     """Run a LINEAR of CALLs over real buffers, compiled where that has not been done.
+
+    input_uops: the buffers that PARAM(slot) stand for. update_stats: whether the work counts in
+    GlobalCounters. jit: whether it is a replay, which DEBUG=2 shows. wait: return when it is done.
 
     Raises: ScheduleError where a variable has no value.
     """
-    plan_schedule(Schedule(linear, (), 0, 0, 0), False).run((), var_vals or {})
+    schedule = Schedule(with_beam(ungraphed(linear)), (), 0, 0, 0)
+    plan = plan_schedule(schedule, False)
+    plan.run(tuple(input_uops), var_vals or {}, update_stats, jit)
+    if wait:
+        for device in {step.device for step in plan.steps}:
+            Device[device].synchronize()
 
 
-def compile_linear(linear: UOp) -> UOp:
-    """The same LINEAR with every kernel as a PROGRAM."""
+def ungraphed(linear: UOp) -> UOp:
+    """The LINEAR with the calls that a graph holds in its place."""
+    if not any(_is_graph(call) for call in linear.src):
+        return linear
+    calls = (c for call in linear.src for c in (_graph_calls(call) if _is_graph(call) else (call,)))
+    return linear.replace(src=tuple(calls))
+
+
+def _is_graph(call: UOp) -> bool:
+    return call.src[0].op is Ops.CUSTOM_FUNCTION and call.src[0].arg == "graph"
+
+
+def _graph_calls(call: UOp) -> tuple[UOp, ...]:
+    calls: tuple[UOp, ...] = call.src[0].src[0].src
+    return calls
+
+
+def compile_linear(linear: UOp, beam: int | None = None) -> UOp:
+    """The same LINEAR with every kernel as a PROGRAM; beam: how wide the search for its opts is."""
     calls = []
-    for call in linear.src:
+    for call in with_beam(linear, beam).src:
         body = call.src[0]
         if body.op is Ops.SINK:
-            body = lower_kernel(body, Device.canonicalize(str(call.src[1].device)))
+            body = lower_kernel(body, device_of(call))
         calls.append(call.replace(src=(body, *call.src[1:])))
     return linear.replace(src=tuple(calls))
+
+
+def lower_and_compile(linear: UOp) -> UOp:
+    """As `compile_linear`, with the search that BEAM asks for."""
+    return compile_linear(linear)
+
+
+def link_linear(linear: UOp, cache: bool = True) -> UOp:
+    """The LINEAR compiled, and every program of it loaded: to run it costs no more than that.
+
+    cache: False loads them anew.
+    """
+    compiled = compile_linear(linear)
+    for call in compiled.src:
+        if call.src[0].op is Ops.PROGRAM:
+            get_runtime(device_of(call), call.src[0], cache)
+    return compiled

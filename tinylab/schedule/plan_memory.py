@@ -6,8 +6,8 @@ free gap that holds it (best fit), in the order of the schedule.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Container, Hashable
+from typing import Any, NamedTuple, TypeVar
 
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
@@ -15,6 +15,9 @@ from tinylab.schedule.add_buffers import FIRST_INTERNAL
 from tinylab.schedule.split_kernels import plain
 from tinylab.uop.intern import make
 from tinylab.uop.ops import ParamArg, UOp, node_to_shape, shape_to_shape_arg
+
+K = TypeVar("K", bound=Hashable)
+P = TypeVar("P", bound=Hashable)
 
 BLOCK = 256
 # Devices whose memory is no block that views can be taken of at any byte.
@@ -35,21 +38,28 @@ def is_internal(x: UOp) -> bool:
     return x.op is Ops.BUFFER and x.arg.slot <= FIRST_INTERNAL
 
 
-def _kind(x: UOp) -> str:
-    return str(x.arg.device).split(":")[0]
-
-
-def _rounded(x: UOp) -> int:
-    size: int = x.shape[0] * x.dtype.itemsize
+def rounded(size: int) -> int:
+    """Bytes, up to a whole number of blocks."""
     return (size + BLOCK - 1) // BLOCK * BLOCK
 
 
-def lifetimes(linear: UOp, held: set[UOp]) -> dict[UOp, tuple[int, int]]:
-    """(first use, last use) of each internal buffer that is not held from outside."""
+def _rounded(x: UOp) -> int:
+    return rounded(x.shape[0] * x.dtype.itemsize)
+
+
+def may_be_cut(device: Any) -> bool:
+    """Whether memory of a device can be seen as views from any byte on."""
+    return str(device).split(":")[0] not in _NO_VIEWS
+
+
+def lifetimes(
+    linear: UOp, held: Container[UOp], own: Callable[[UOp], bool] = is_internal
+) -> dict[UOp, tuple[int, int]]:
+    """(first use, last use) of each buffer of the schedule's own that is not held from outside."""
     found: dict[UOp, tuple[int, int]] = {}
     for n, call in enumerate(linear.src):
         for b in map(plain, call.src[1:]):
-            if is_internal(b) and b not in held and _kind(b) not in _NO_VIEWS:
+            if own(b) and b not in held and may_be_cut(b.arg.device):
                 found[b] = (found[b][0] if b in found else n, n)
     return found
 
@@ -98,40 +108,63 @@ def _arena_of(b: UOp, copied: Collection[UOp]) -> ArenaPlace:
     return ArenaPlace(b.arg.device, b in copied)
 
 
-def _offsets(
-    lives: dict[UOp, tuple[int, int]], copied: Collection[UOp]
-) -> tuple[dict[UOp, int], dict[ArenaPlace, _Arena]]:
-    arenas: dict[ArenaPlace, _Arena] = {}
-    offsets: dict[UOp, int] = {}
-    moments: list[tuple[int, int, UOp]] = []
+def pack(
+    lives: dict[K, tuple[int, int]], size_of: Callable[[K], int], place_of: Callable[[K], P]
+) -> tuple[dict[K, int], dict[P, int]]:
+    """Where each buffer lies in its arena, and how large the arenas are.
+
+    lives: (first use, last use); size_of: bytes, whole blocks; place_of: which arena.
+    """
+    arenas: dict[P, _Arena] = {}
+    offsets: dict[K, int] = {}
+    moments: list[tuple[int, int, K]] = []
     for b, (start, end) in lives.items():
         moments += [(start, 1, b), (end, 2, b)]
     for _, what, b in sorted(moments, key=lambda m: m[:2]):
-        arena = arenas.setdefault(_arena_of(b, copied), _Arena())
+        arena = arenas.setdefault(place_of(b), _Arena())
         if what == 1:
-            offsets[b] = arena.take(_rounded(b))
+            offsets[b] = arena.take(size_of(b))
         else:
-            arena.give(offsets[b], _rounded(b))
-    return offsets, arenas
+            arena.give(offsets[b], size_of(b))
+    return offsets, {place: arena.size for place, arena in arenas.items()}
 
 
-def plan_memory(linear: UOp, held: set[UOp]) -> MemoryPlan:
+def memory_plan_rewrite(linear: UOp, held_bufs: Collection[UOp] | None = None) -> UOp:
+    """A LINEAR of CALLs with the buffers that have no memory yet as views of arenas.
+
+    held_bufs: those that are looked at afterwards; they keep storage of their own.
+    """
+    return plan_memory(linear, held_bufs or (), _is_empty).linear
+
+
+def _is_empty(x: UOp) -> bool:
+    """Whether a BUFFER holds nothing that somebody could want."""
+    if x.op is not Ops.BUFFER or x.is_variable:
+        return False
+    return x._buffer is None or not x._buffer.is_allocated()
+
+
+def plan_memory(
+    linear: UOp, held: Collection[UOp], own: Callable[[UOp], bool] = is_internal
+) -> MemoryPlan:
     """The LINEAR with internal buffers as views of one arena per device.
 
     held: buffers that outlive the schedule (its outputs); they keep storage of their own.
+    own: which buffers belong to the schedule.
     """
-    lives = lifetimes(linear, held)
+    lives = lifetimes(linear, held, own)
+    buffers = {plain(a) for call in linear.src for a in call.src[1:]}
     copied = {plain(a) for call in linear.src if call.src[0].op is Ops.COPY for a in call.src[1:]}
-    offsets, arenas = _offsets(lives, copied)
-    slot = min((b.arg.slot for b in lives), default=FIRST_INTERNAL) - len(held) - 1
+    offsets, arenas = pack(lives, _rounded, lambda b: _arena_of(b, copied))
+    slot = min((FIRST_INTERNAL, *(b.arg.slot for b in buffers if b.op is Ops.BUFFER))) - 1
     blocks = {
         place: make(
             Ops.BUFFER,
             dtypes.uint8,
-            (UOp.const(arena.size),),
+            (UOp.const(size),),
             ParamArg(slot - n, dtypes.uint8, name="arena", device=place.device),
         )
-        for n, (place, arena) in enumerate(arenas.items())
+        for n, (place, size) in enumerate(arenas.items())
     }
 
     def placed(x: UOp) -> UOp:
@@ -145,8 +178,7 @@ def plan_memory(linear: UOp, held: set[UOp]) -> MemoryPlan:
         call.replace(src=(call.src[0], *map(placed, call.src[1:]))) for call in linear.src
     )
     apart = sum(_rounded(b) for b in lives)
-    planned = sum(arena.size for arena in arenas.values())
-    return MemoryPlan(linear.replace(src=calls), apart, planned, len(lives))
+    return MemoryPlan(linear.replace(src=calls), apart, sum(arenas.values()), len(lives))
 
 
 def _view(arena: UOp, offset: int, b: UOp) -> UOp:

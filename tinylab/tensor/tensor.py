@@ -44,6 +44,13 @@ from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
 
 
+def _unpickled(cls: Any, uop: UOp, grad: Any, is_param: bool | None) -> Any:
+    """A tensor from what `__reduce__` gave."""
+    found = cls(uop)
+    found.grad, found.is_param = grad, is_param
+    return found
+
+
 class _TensorType(type):
     """Gives the class itself the older switch `Tensor.training`."""
 
@@ -91,6 +98,10 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
             self.is_param = bool(requires_grad)
         self.uop = _data_uop(data, canonical(device), None if dtype is None else to_dtype(dtype))
         live.add(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its graph, with the memory that it stands on."""
+        return _unpickled, (type(self), self.uop, self.grad, self.is_param)
 
     # *** for people
 

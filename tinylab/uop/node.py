@@ -111,6 +111,9 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         ) -> None: ...
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.op is Ops.BUFFER and self.arg.device is not None and self.arg.slot >= 0:
+            # Its number means other memory elsewhere.
+            return _stored_anew, (self._buffer, self.arg.device, self.shape[0], self.dtype)
         return UOp, (self.op, self.dtype, self.src, self.arg, self.tag)
 
     def __copy__(self) -> UOp:
@@ -409,6 +412,13 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
 _STATED = {Ops.CUSTOM, Ops.CUSTOMI, Ops.INS, Ops.CONST, Ops.NOOP, Ops.BUFFER, Ops.PARAM}
 _CALLS = frozenset({Ops.CALL, Ops.FUNCTION})
 _THROUGH_STORAGE = {Ops.RESHAPE, Ops.CONTIGUOUS, Ops.DETACH, Ops.UNSHARD, Ops.AFTER, Ops.BITCAST}
+
+
+def _stored_anew(buffer: Any, device: Any, size: int, dtype: DType) -> UOp:
+    """The node of memory that came with it, or of memory that is not there yet."""
+    if buffer is None:
+        return UOp.new_buffer(device, size, dtype)
+    return UOp.from_buffer(buffer)
 
 
 def _same_types(a: Iterable[UOp], b: Iterable[UOp]) -> bool:

@@ -1,0 +1,448 @@
+"""What one call of a function computed, ready to be computed again on other inputs.
+
+Each piece of memory that the captured steps use has a number and a role:
+
+    input     replaced at each call by what the function is given
+    result    fresh at each call, so that what was returned keeps its value
+    piece     a view of an input or a result, which moves with it
+    scratch   what lives inside a call only; may be given back between calls
+    kept      constants, and state that is written in place
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tinylab.device import Buffer
+from tinylab.dtype import DType, dtypes
+from tinylab.engine import launch
+from tinylab.engine.buffers import memories_of
+from tinylab.engine.capture import CapturedStep, written
+from tinylab.engine.compile import lower_kernel
+from tinylab.engine.dependencies import in_stretches
+from tinylab.engine.graph import batched, kind_of
+from tinylab.engine.launch import Step, copy_step, program_step
+from tinylab.engine.locking import alone
+from tinylab.errors import JitError
+from tinylab.helpers.context import DEBUG, JIT
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.schedule.plan_memory import may_be_cut, pack, rounded
+from tinylab.trace import events
+from tinylab.uop.intern import make
+from tinylab.uop.ops import UOp
+
+
+class InputInfo(NamedTuple):
+    """What must be the same at each call: the view, its variables, its dtype and device."""
+
+    view: UOp
+    variables: tuple[UOp, ...]
+    dtype: DType
+    device: Any
+
+
+class Input(NamedTuple):
+    """One tensor that the function got: where it stood, what it looks like, its buffer's node."""
+
+    name: Any
+    info: InputInfo
+    buffer: UOp
+
+
+class Inputs(NamedTuple):
+    """What a call is made with: tensors, names of bound variables, and their values."""
+
+    tensors: list[Input]
+    variables: list[Any]
+    bound: dict[str, UOp]  # name -> the variable with its value
+
+    @property
+    def var_vals(self) -> dict[str, int]:
+        """The values of all variables."""
+        return {name: u.unbind()[1] for name, u in self.bound.items()}
+
+
+class Piece(NamedTuple):
+    """Memory that is part of an input or a result, and moves with it: its number, and the whole's.
+
+    size elements of dtype from a byte on.
+    """
+
+    number: int
+    whole: int
+    size: int
+    dtype: DType
+    offset: int
+
+
+class Result(NamedTuple):
+    """A tensor in the returned value: its buffer's node, and the numbers of the memory below it.
+
+    One number for each device. kept: the memory is state, which later calls overwrite; what is
+    returned is a copy.
+    """
+
+    tensor: Any
+    buffer: UOp
+    numbers: tuple[int, ...]
+    kept: bool
+
+
+@dataclass
+class CapturedJit:
+    """The captured steps with the numbers of their memory, and how calls are made with them."""
+
+    ret: Any
+    expected_names: list[Any]
+    expected_input_info: list[InputInfo]
+    expected_variables: list[Any]
+    bound: dict[str, UOp]
+    steps: list[CapturedStep]
+    memory: list[Any]  # a Buffer, or None for what each call puts there
+    numbers: list[tuple[int, ...]]
+    inputs: list[int]
+    results: list[Result]
+    given: list[tuple[Any, int]]  # returned tensors that are views of an input, and which
+    pieces: list[Piece]
+    scratch: list[int]
+    native: bool = True
+    _is_free: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.launchers = batched(self.steps, self.numbers, self.native)
+        # The memory of the captured call goes, except for what stays in use.
+        self.steps = [replace(s, buffers=[]) for s in self.steps]
+
+    # *** to look at, to keep
+
+    @property
+    def linear(self) -> UOp:
+        """The captured schedule: PARAM(slot) are the inputs, BUFFERs all other memory.
+
+        Each time there are new BUFFERs for results.
+
+        A stretch that one launch runs is CUSTOM_FUNCTION "graph".
+        """
+        nodes = self._nodes()
+        items: list[UOp] = []
+        at = 0
+        for launcher in self.launchers:
+            calls = []
+            for s, numbers in zip(
+                self.steps[at : at + len(launcher)], launcher.numbers, strict=True
+            ):
+                body = s.call.src[0] if s.step.code is None else s.step.code
+                calls.append(s.call.replace(src=(body, *(nodes[n] for n in numbers))))
+            at += len(launcher)
+            if not launcher.graphed:
+                items += calls
+                continue
+            body = UOp.custom_function("graph", make(Ops.LINEAR, dtypes.void, tuple(calls)))
+            items.append(body.call(*dict.fromkeys(a for c in calls for a in c.src[1:])))
+        return make(Ops.LINEAR, dtypes.void, tuple(items))
+
+    def _nodes(self) -> list[UOp]:
+        memory = self.memory
+        nodes: dict[int, UOp] = {}
+        for slot, n in enumerate(self.inputs):
+            nodes[n] = UOp.param(slot, memory[n].dtype, (memory[n].size,), memory[n].device)
+        for n in (n for r in self.results if not r.kept for n in r.numbers):
+            nodes[n] = UOp.new_buffer(memory[n].device, memory[n].size, memory[n].dtype)
+        for p in self.pieces:
+            whole = nodes[p.whole]
+            unit = whole.dtype.itemsize
+            view = whole._shrink((p.offset // unit,), (p.size * p.dtype.itemsize // unit,))
+            nodes[p.number] = view.bitcast(p.dtype)
+        return [nodes[n] if n in nodes else UOp.from_buffer(b) for n, b in enumerate(memory)]
+
+    def free_intermediates(self) -> None:
+        """Give back the memory of what lives inside a call only; the next call takes it again."""
+        wholes = dict.fromkeys(self.memory[n].base for n in self.scratch)
+        for n in self.scratch:
+            if self.memory[n].is_initialized() and self.memory[n] not in wholes:
+                self.memory[n].deallocate()
+        for whole in wholes:
+            if whole.is_initialized():
+                whole.deallocate()
+        self._is_free = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _loaded, tuple(_stored(self))
+
+    # *** running
+
+    @alone
+    def __call__(self, input_uops: Sequence[UOp], var_vals: dict[str, int]) -> Any:
+        """The function's result for the memory of its inputs and the values of its variables."""
+        nodes = self._place(input_uops)
+        self._run(var_vals)
+        for result in self.results:
+            if result.kept:
+                own = memories_of(nodes[result.buffer])
+                for m, number in zip(own, result.numbers, strict=True):
+                    m.copy_from(self.memory[number])
+        sizes = {old: old.src[0].bind(var_vals[name]) for name, old in self.bound.items()}
+        views = {
+            id(r.tensor): seen_anew(r.tensor.uop, nodes[r.buffer], sizes) for r in self.results
+        }
+        for t, n in self.given:
+            views[id(t)] = seen_anew(t.uop, input_uops[n], sizes)
+        return rebuilt(self.ret, lambda t: type(t)(views[id(t)]) if id(t) in views else t)
+
+    def _place(self, given: Sequence[UOp]) -> dict[UOp, UOp]:
+        """Put inputs and fresh memory for results in their places; the nodes of the latter."""
+        memory = self.memory
+        given_memory = (m for node in given for m in memories_of(node))
+        for number, m in zip(self.inputs, given_memory, strict=True):
+            memory[number] = m.ensure_allocated()
+        nodes: dict[UOp, UOp] = {}
+        for result in self.results:
+            old = result.buffer
+            if old not in nodes:
+                new = nodes[old] = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
+                fresh = [m.allocate() for m in memories_of(new)]
+                if not result.kept:
+                    for number, m in zip(result.numbers, fresh, strict=True):
+                        memory[number] = m
+        for p in self.pieces:
+            memory[p.number] = memory[p.whole].view(p.size, p.dtype, p.offset).ensure_allocated()
+        if self._is_free:
+            for n in self.scratch:
+                memory[n].ensure_allocated()
+            self._is_free = False
+        return nodes
+
+    def _run(self, var_vals: dict[str, int]) -> None:
+        if DEBUG >= 1 and len(self.steps) >= 10:
+            print(f"jit execs {len(self.steps)} calls")
+        if events.listening():
+            for s, numbers in zip(self.steps, self.numbers, strict=True):
+                launch.run_step(s.step.with_values(var_vals), [self.memory[n] for n in numbers])
+            return
+        for launcher in self.launchers:
+            launcher.run(self.memory, var_vals)
+
+
+def seen_anew(view: UOp, buffer: UOp, sizes: dict[UOp, UOp]) -> UOp:
+    """The same view of another buffer, its variables bound anew."""
+    chain = []
+    through = (Ops.DETACH, Ops.BITCAST, Ops.AFTER, Ops.UNSHARD)
+    while view.op in GroupOp.Movement or view.op in through:
+        chain.append(view)
+        view = view.src[0]
+    for step in reversed(chain):
+        if step.op is not Ops.AFTER:
+            buffer = step.replace(src=(buffer, *step.src[1:]))
+    return buffer.substitute(sizes, walk=True) if sizes else buffer
+
+
+def storage_below(view: UOp) -> UOp:
+    """The buffer's node below a view of memory."""
+    return view.unsharded_base.without_after.unsharded_base
+
+
+def is_tensor(x: object) -> bool:
+    """Whether something is a tensor: it has a graph, and can be computed."""
+    return hasattr(x, "uop") and hasattr(x, "realize")
+
+
+def tensors_of(ret: Any) -> list[Any]:
+    """The tensors in a returned value.
+
+    Raises: JitError for anything else than tensors, None and containers of them.
+    """
+    found: list[Any] = []
+    rebuilt(ret, lambda t: found.append(t))
+    return found
+
+
+def rebuilt(ret: Any, new: Callable[[Any], Any]) -> Any:
+    """The returned value with each tensor replaced."""
+    if ret is None:
+        return None
+    if is_tensor(ret):
+        return new(ret)
+    if isinstance(ret, dict):
+        return {k: rebuilt(v, new) for k, v in ret.items()}
+    if isinstance(ret, tuple) and hasattr(ret, "_fields"):
+        return type(ret)(*(rebuilt(v, new) for v in ret))
+    if isinstance(ret, list | tuple):
+        return type(ret)(rebuilt(v, new) for v in ret)
+    raise JitError(f"JIT return contains non-Tensor value of type {type(ret)}")
+
+
+# *** from a capture
+
+
+class _Numbers:
+    """Memory by number, in the order in which it is met."""
+
+    def __init__(self) -> None:
+        self.memory: list[Buffer] = []
+        self._known: dict[int, int] = {}
+
+    def of(self, buffer: Buffer) -> int:
+        """The number of a buffer."""
+        number = self._known.get(id(buffer))
+        if number is None:
+            number = self._known[id(buffer)] = len(self.memory)
+            self.memory.append(buffer)
+        return number
+
+
+def capture_of(
+    ret: Any, given: Inputs, steps: Sequence[CapturedStep], made: set[Buffer], pack_again: bool
+) -> CapturedJit:
+    """What a call computed, ready to be computed again.
+
+    made: memory (bases) that the call allocated. pack_again: whether what lives inside the call is
+    to share memory; it did not while the call ran.
+    """
+    filled = written(steps)
+    out = {m.base for t in tensors_of(ret) for m in memories_of(storage_below(t.uop))}
+    inside = _inside(steps, made - out)
+    if pack_again:
+        steps, inside = _packed(steps, inside)
+    order = in_stretches(steps, [kind_of(s) for s in steps])
+    steps = [steps[n] for n in order]
+    numbers = _Numbers()
+    inputs = [numbers.of(m) for i in given.tensors for m in memories_of(i.buffer)]
+    used = [tuple(map(numbers.of, s.buffers)) for s in steps]
+    results = list(_results(ret, filled, made, numbers))
+    nodes = [i.buffer for i in given.tensors]
+    moving = {*inputs, *(n for r in results if not r.kept for n in r.numbers)}
+    return CapturedJit(
+        ret,
+        [i.name for i in given.tensors],
+        [i.info for i in given.tensors],
+        given.variables,
+        given.bound,
+        steps,
+        list(numbers.memory),
+        used,
+        inputs,
+        results,
+        [(t, nodes.index(b)) for t in tensors_of(ret) if (b := storage_below(t.uop)) in nodes],
+        _pieces(numbers.memory, moving),
+        [n for n, b in enumerate(numbers.memory) if b.base in inside],
+        JIT.value < 2,
+    )
+
+
+def _results(
+    ret: Any, filled: set[Buffer], made: set[Buffer], numbers: _Numbers
+) -> Iterable[Result]:
+    """Returned tensors whose memory the steps fill: each call gives them new memory."""
+    for t in tensors_of(ret):
+        buffer = storage_below(t.uop)
+        memory = memories_of(buffer)
+        if memory[0].base in filled:
+            own = tuple(map(numbers.of, memory))
+            yield Result(t, buffer, own, memory[0].base not in made)
+
+
+def _pieces(memory: Sequence[Buffer], moving: set[int]) -> list[Piece]:
+    """The views among the memory of what each call replaces."""
+    wholes: dict[Buffer, list[int]] = {}
+    for n in moving:
+        wholes.setdefault(memory[n].base, []).append(n)
+    found = []
+    for n, b in enumerate(memory):
+        for whole in wholes.get(b.base, ()):
+            start = b.offset - memory[whole].offset
+            if n not in moving and 0 <= start <= memory[whole].nbytes - b.nbytes:
+                found.append(Piece(n, whole, b.size, b.dtype, start))
+    return found
+
+
+def _inside(steps: Sequence[CapturedStep], made: set[Buffer]) -> set[Buffer]:
+    """Memory that the call made for itself: written by a step before any reads it."""
+    found: set[Buffer] = set()
+    seen: set[Buffer] = set()
+    for s in steps:
+        reads = (1,) if s.step.code is None else s.step.code.arg.ins
+        for slot, b in enumerate(s.buffers):
+            if b.base in made and b.base not in seen and slot not in reads:
+                found.add(b.base)
+        seen |= {b.base for b in s.buffers}
+    return found
+
+
+def _packed(
+    steps: Sequence[CapturedStep], inside: set[Buffer]
+) -> tuple[list[CapturedStep], set[Buffer]]:
+    """The steps with what lives inside the call as views of one block per device; the blocks."""
+    lives: dict[Buffer, tuple[int, int]] = {}
+    for n, s in enumerate(steps):
+        for b in s.buffers:
+            if b.base in inside and may_be_cut(b.device):
+                lives[b.base] = (lives[b.base][0] if b.base in lives else n, n)
+    offsets, sizes = pack(lives, lambda b: rounded(b.nbytes), lambda b: b.device)
+    blocks = {device: Buffer(device, size, dtypes.uint8) for device, size in sizes.items()}
+
+    def placed(b: Buffer) -> Buffer:
+        if b.base not in offsets:
+            return b
+        at = offsets[b.base] + b.offset
+        return blocks[b.device].view(b.size, b.dtype, at).ensure_allocated()
+
+    moved = [replace(s, buffers=list(map(placed, s.buffers))) for s in steps]
+    return moved, {*blocks.values(), *(inside - lives.keys())}
+
+
+# *** as bytes
+
+
+def _stored(c: CapturedJit) -> Iterable[Any]:
+    """What a captured function is without its programs and without what each call replaces."""
+    blank: dict[int, Any] = {}
+    results = []
+    for r in c.results:
+        node = UOp.new_buffer(r.buffer.arg.device, r.buffer.shape[0], r.buffer.dtype)
+        blank[id(r.tensor)] = type(r.tensor)(seen_anew(r.tensor.uop, node, {}))
+        results.append(r._replace(tensor=blank[id(r.tensor)], buffer=node))
+    given = []
+    for t, n in c.given:
+        old = storage_below(t.uop)
+        node = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
+        blank[id(t)] = type(t)(seen_anew(t.uop, node, {}))
+        given.append((blank[id(t)], n))
+    moving = {*c.inputs, *(n for r in c.results if not r.kept for n in r.numbers)}
+    moving |= {p.number for p in c.pieces}
+    empty = {b: Buffer(b.device, b.size, b.dtype) for b in {c.memory[n].base for n in c.scratch}}
+    memory = []
+    for n, b in enumerate(c.memory):
+        whole = empty.get(b.base)
+        if n in moving:
+            # Only where it is and how large: a call puts its own there.
+            memory.append(Buffer(b.device, b.size, b.dtype))
+        elif whole is not None:
+            memory.append(whole if b.base is b else whole.view(b.size, b.dtype, b.offset))
+        else:
+            memory.append(b)
+    steps = [(s.call, s.step.device, s.var_vals) for s in c.steps]
+    yield rebuilt(c.ret, lambda t: blank.get(id(t), t))
+    yield from (c.expected_names, c.expected_input_info, c.expected_variables, c.bound)
+    yield from (steps, memory, c.numbers, c.inputs, results, given, c.pieces, c.scratch, c.native)
+
+
+def _loaded(*parts: Any) -> CapturedJit:
+    """A captured function from what `_stored` gave, its programs loaded."""
+    found = list(parts)
+    memory, numbers = found[6], found[7]
+    for b in memory:
+        b.ensure_allocated()
+    found[5] = [
+        CapturedStep(_step(call, device, own), [memory[n] for n in own], call, var_vals)
+        for (call, device, var_vals), own in zip(found[5], numbers, strict=True)
+    ]
+    return CapturedJit(*found)
+
+
+def _step(call: UOp, device: str, numbers: tuple[int, ...]) -> Step:
+    if call.src[0].op is Ops.COPY:
+        return copy_step(call, numbers)
+    # Compiled for the machine that it is on now.
+    return program_step(lower_kernel(call.src[0], device), device, numbers, call.arg)
