@@ -50,12 +50,41 @@ def function(
             grad_fxn=grad_fxn,
         )
 
-    @functools.wraps(fxn)
-    def traced(*args: Any, **kwargs: Any) -> Any:
+    return TracedFunction(
+        fxn,
+        precompile=precompile,
+        precompile_backward=precompile_backward,
+        allow_implicit=allow_implicit,
+        grad_fxn=grad_fxn,
+    )
+
+
+class TracedFunction:
+    """A function that is traced at each call; as a method it is bound to its object."""
+
+    def __init__(
+        self,
+        fxn: Callable[..., Any],
+        *,
+        precompile: bool,
+        precompile_backward: bool,
+        allow_implicit: bool,
+        grad_fxn: Callable[..., Any] | None,
+    ) -> None:
+        self.fxn, self.allow_implicit, self.grad_fxn = fxn, allow_implicit, grad_fxn
+        self.precompile, self.precompile_backward = precompile, precompile_backward
+        functools.update_wrapper(self, fxn)
+
+    def __get__(self, obj: Any, objtype: Any = None) -> Any:
+        """As a method: bound to its object, whose tensors are inputs."""
+        return self if obj is None else functools.partial(self, obj)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results as parts of one node."""
         inputs = list(_tensors_in((args, kwargs)))
-        ret, body, implicit = _trace(fxn, args, kwargs, inputs)
-        name = getattr(fxn, "__qualname__", str(fxn))
-        if implicit and not allow_implicit:
+        ret, body, implicit = _trace(self.fxn, args, kwargs, inputs)
+        name = getattr(self.fxn, "__qualname__", str(self.fxn))
+        if implicit and not self.allow_implicit:
             raise FunctionError(
                 f"function {name} has {len(implicit)} implicit buffer(s), but allow_implicit=False",
                 help="pass the tensors in as arguments, or set allow_implicit=True",
@@ -65,15 +94,13 @@ def function(
         call = body.call(
             *values,
             *sizes,
-            grad_fxn=grad_fxn,
+            grad_fxn=self.grad_fxn,
             name=name,
-            precompile=precompile,
-            precompile_backward=precompile_backward,
+            precompile=self.precompile,
+            precompile_backward=self.precompile_backward,
         )
         results = [Tensor(call.gettuple(n)) for n in range(len(body.src))]
         return results[0] if isinstance(ret, Tensor) else tuple(results)
-
-    return traced
 
 
 def _trace(

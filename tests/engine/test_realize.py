@@ -51,9 +51,9 @@ def test_equal_graphs_over_other_buffers_share_a_plan():
         return ((Tensor(values) + 1) * 2).sum().item()
 
     assert step([1.0, 2.0]) == 10.0
-    known = len(realize._plans)
+    known = len(realize.schedule_cache)
     assert step([5.0, 6.0]) == 26.0
-    assert len(realize._plans) == known
+    assert len(realize.schedule_cache) == known
 
 
 def test_a_record_hears_everything_again_though_the_plan_is_known():
@@ -116,7 +116,7 @@ def test_intermediate_memory_is_shared():
     for _ in range(4):
         y = (y @ x).softmax()
     y.realize()
-    (plan,) = [p for p in realize._plans.values() if len(p.steps) > 4]
+    (plan,) = [p for p in realize.schedule_cache.values() if len(p.steps) > 4]
     assert plan.schedule.bytes_planned < plan.schedule.bytes_apart / 2
 
 

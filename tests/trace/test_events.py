@@ -2,6 +2,9 @@ import threading
 
 import pytest
 
+from tinylab import Context, Tensor, TinyJit
+from tinylab.device import Buffer
+from tinylab.dtype import dtypes
 from tinylab.trace import events
 
 
@@ -81,3 +84,31 @@ def test_a_listener_that_left_hears_no_more(heard):
     with events.span("kernel", "k"):
         events.detach(heard)
     assert heard.closed_events == []
+
+
+def test_memory_is_heard_when_it_is_taken_and_given_back(heard):
+    buffer = Buffer("CPU", 1000, dtypes.uint8).allocate()
+    buffer.deallocate()
+    taken, given = (e for e in heard.closed_events if e.data.get("bytes") == 1000)
+    assert (taken.kind, given.kind) == ("allocate", "free")
+    assert taken.name == given.name == "CPU"
+    assert taken.data["used"] - given.data["used"] == 1000
+
+
+def test_each_thing_that_happens_is_heard(heard):
+    x = Tensor([1.0, 2.0, 5.0]).realize()
+    with Context(SCACHE=0, CCACHE=0, CACHELEVEL=0):
+        (x * 1.375 + 0.625).to("PYTHON").realize()
+    kinds = {e.kind for e in heard.closed_events}
+    assert {"realize", "schedule", "kernel", "run", "copy", "allocate"} <= kinds
+
+
+def test_with_nobody_listening_nothing_is_made(monkeypatch):
+    made = []
+    monkeypatch.setattr(events.Event, "__init__", lambda self, *args: made.append(args))
+    step = TinyJit(lambda x: (x + 1).contiguous().sum().realize())
+    with Context(SCACHE=0):
+        for value in range(4):
+            step(Tensor([1.0, float(value)]).realize()).item()
+        Tensor([1.0, 2.0]).to("CPU:1").realize()
+    assert made == []

@@ -54,6 +54,67 @@ class ProfilePointEvent(ProfileEvent):
     ts: Decimal = field(default_factory=perf_counter_us)
 
 
+@dataclass(frozen=True)
+class ProfileDeviceEvent(ProfileEvent):
+    """A device that was opened; tdiff: how far its clock is behind that of all events."""
+
+    device: str
+    tdiff: Decimal = Decimal(0)
+    props: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ProfileProgramEvent(ProfileEvent):
+    """A program that was loaded: its machine code, and where."""
+
+    device: str
+    name: str
+    lib: bytes | None
+    base: int | None
+    tag: int | None = None
+    profile_key: bytes | None = None
+
+
+@dataclass(frozen=True)
+class ProfileGraphEntry:
+    """One kernel of a launch of many; its times are numbers of the launch's `sigs`."""
+
+    device: str
+    name: str | TracingKey
+    st_id: int
+    en_id: int
+    profile_key: bytes | None = None
+
+
+@dataclass(frozen=True)
+class ProfileGraphEvent(ProfileEvent):
+    """A launch of many kernels: which waited for which, and their times in microseconds."""
+
+    ents: list[ProfileGraphEntry]
+    deps: list[list[int]]
+    sigs: list[Decimal]
+
+
+def profile_of(record: Any) -> list[ProfileEvent]:
+    """What a tinylab record heard, in the words of the foreign profile.
+
+    A device event for each device, a program event for each kernel, a range for each run and copy.
+    """
+    runs = [e for e in record.events if e.kind in ("run", "copy")]
+    found: list[ProfileEvent] = [
+        ProfileDeviceEvent(device) for device in dict.fromkeys(e.data["device"] for e in runs)
+    ]
+    for n, k in enumerate(record.kernels):
+        if k.program is not None:
+            info, code = k.program.arg, k.program.src[-1].arg
+            key = k.ast.key if k.ast is not None else None
+            found.append(ProfileProgramEvent(k.device, info.function_name, code, None, n, key))
+    for e in runs:
+        start, end = (Decimal(e.data[t]) / 1000 for t in ("start_ns", "end_ns"))
+        found.append(ProfileRangeEvent(e.data["device"], e.name, start, end))
+    return found
+
+
 cpu_events: list[ProfileEvent] = []
 
 

@@ -23,7 +23,10 @@ HOMES: dict[str, tuple[str, ...]] = {
         "tinylab.engine.compile",
         "tinylab.engine.capture",
         "tinylab.engine.linear",
+        "tinylab.engine.calls",
     ),
+    "tinygrad.engine.jit": ("tinylab.compat.graphs", "tinylab.engine.jit"),
+    "tinygrad.schedule": ("tinylab.schedule", "tinylab.compat.schedules"),
     "tinygrad.function": ("tinylab.traced",),
     "tinygrad.helpers": ("tinylab.helpers", "tinylab.compat.helpers", "tinylab.compat.events"),
     "tinygrad.llm.gguf": ("tinylab.nn.gguf",),
@@ -46,6 +49,10 @@ NAMES: dict[tuple[str, str], str] = {
     ("tinygrad.runtime.ops_python", "PythonRenderer"): "tinylab.renderer.python:PythonRenderer",
     ("tinygrad.runtime.support.compiler_cpu", "CPULLVMCompiler"): (
         "tinylab.runtime.compilers.llvm:LLVMCompiler"
+    ),
+    ("tinygrad.function", "_function"): "tinylab.traced:TracedFunction",
+    ("tinygrad.engine.realize", "pm_flatten_linear"): (
+        "tinylab.schedule.flatten_linear:pm_flatten_linear"
     ),
     ("tinygrad.engine.realize", "Estimates"): "tinylab.renderer:Estimates",
     ("tinygrad.engine.realize", "capturing"): "tinylab.engine.capture:capturing",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 from tinylab.device.registry import Device
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import AllocationError, BufferError, DeviceError
-from tinylab.helpers.context import LRU, MAX_BUFFER_SIZE
+from tinylab.helpers.context import DEBUG, LRU, MAX_BUFFER_SIZE
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.memory import flat_mv
+from tinylab.trace import events
 
 if TYPE_CHECKING:
     import numpy
@@ -286,6 +287,12 @@ class Buffer:
 def _count_memory(device: str, change: int) -> None:
     GlobalCounters.mem_used += change
     GlobalCounters.mem_used_per_device[device] += change
+    if DEBUG.value < 7 and not events.listening():
+        return
+    what, used = "allocate" if change > 0 else "free", GlobalCounters.mem_used_per_device[device]
+    events.point(what, device, bytes=abs(change), used=used)
+    if DEBUG >= 7:
+        print(f"buffer: {what} {abs(change)} bytes on {device}, {used} in use")
 
 
 class Allocator(Generic[Opaque]):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tinylab.device import Buffer, Device, MultiBuffer, Owner
 from tinylab.engine.buffers import memory_of
 from tinylab.engine.launch import Plan, plan_schedule
-from tinylab.engine.linear import execute_plan
+from tinylab.engine.linear import deferred, execute_plan
 from tinylab.engine.locking import alone
 from tinylab.errors import AllocationError, BufferError, CompileError
 from tinylab.helpers.context import (
@@ -36,7 +36,8 @@ from tinylab.uop.ops import UOp, spec_tensor, type_verify
 LiveUops = Callable[[], Iterable[UOp]]
 _Key = tuple[UOp, str, int, int, str, tuple[int, ...]]
 _MOST_PLANS = 2048
-_plans: OrderedDict[_Key, Plan] = OrderedDict()
+# By callified body: what was scheduled and compiled for it.
+schedule_cache: OrderedDict[_Key, Plan] = OrderedDict()
 
 _PENDING = "what it reads is about to be overwritten, and somebody still holds it"
 # Movement through which a stored value is looked at without being computed again.
@@ -273,17 +274,17 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     settings = tuple([s.value for s in SETTINGS])
     key = (called.body, DEV.value, NOOPT.value, NO_MEMORY_PLANNER.value, device, settings)
     fresh = wants(("schedule", *key))
-    plan = _plans.get(key) if SCACHE and not fresh else None
+    plan = schedule_cache.get(key) if SCACHE and not fresh else None
     if plan is not None:
-        _plans.move_to_end(key)
+        schedule_cache.move_to_end(key)
         return plan, True
     if fresh:
         callify(sink, by_rules=True)  # only to be heard
     with events.span("schedule", "schedule"):
         schedule = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
-    plan = _plans[key] = plan_schedule(schedule, fresh)
-    while len(_plans) > _MOST_PLANS:
-        _plans.popitem(last=False)
+    plan = schedule_cache[key] = plan_schedule(schedule, fresh)
+    while len(schedule_cache) > _MOST_PLANS:
+        schedule_cache.popitem(last=False)
     return plan, False
 
 
@@ -304,7 +305,22 @@ def _report(plan: Plan, start_ns: int, hit: bool) -> None:
 
 def forget_plans() -> None:
     """Drop every compiled schedule of this process."""
-    _plans.clear()
+    schedule_cache.clear()
 
 
-__all__ = ["LiveUops", "forget_plans", "memory_of", "realize_uops", "to_store"]
+def create_linear_with_vars(sink: UOp) -> tuple[UOp, dict[str, int]]:
+    """(the LINEAR of kernels that would compute the sources of a SINK, values of variables)."""
+    with deferred() as noted:
+        realize_uops(sink.src)
+    return noted.linear, noted.var_vals
+
+
+__all__ = [
+    "LiveUops",
+    "create_linear_with_vars",
+    "forget_plans",
+    "memory_of",
+    "realize_uops",
+    "schedule_cache",
+    "to_store",
+]

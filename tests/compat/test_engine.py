@@ -1,0 +1,78 @@
+"""Names of the foreign engine that are made of parts here."""
+
+import numpy as np
+import pytest
+
+from tinylab import Context, Device, Tensor, Variable, compat, record
+from tinylab.compat.events import profile_of
+
+jit = compat.module("tinygrad.engine.jit")
+A = np.arange(4, dtype=np.float32)
+
+
+def test_a_launch_of_many_kernels_made_of_a_list():
+    x = Tensor(A).realize()
+    y = ((x + 1).contiguous() * 2).contiguous()
+    linear = compat.take("tinygrad.engine.realize", "compile_linear")(y.schedule_linear())
+    graph = jit.graph_class(Device["CPU"])(linear)
+    assert isinstance(graph, jit.MultiGraphRunner)
+    assert isinstance(graph, jit.GraphRunner)
+    assert graph((), {}, wait=True) > 0
+    assert y.tolist() == [2, 4, 6, 8]
+    assert graph.supports_uop([Device["CPU"]], linear.src[0])
+    assert not graph.supports_uop(["PYTHON"], linear.src[0])
+
+
+def test_a_launch_takes_values_of_variables():
+    x = Tensor(A).realize()
+    y = x[: Variable("n", 1, 4).bind(3)].sum()
+    linear, values = y.linear_with_vars()
+    graph = jit.MultiGraphRunner(linear)
+    graph((), values)
+    assert y.item() == 3
+
+
+def test_a_launch_of_one_device_is_not_for_two():
+    x = Tensor(A).realize()
+    both = (x + 1).to("CPU:1").contiguous() + 1
+    linear = both.schedule_linear()
+    with pytest.raises(jit.GraphException, match="one launch for each device"):
+        jit.GraphRunner(linear)
+    jit.MultiGraphRunner(linear)((), {})
+    assert both.tolist() == [2, 3, 4, 5]
+
+
+def test_the_schedule_cache_can_be_emptied():
+    cache = compat.take("tinygrad.schedule", "schedule_cache")
+    cache.clear()
+    (Tensor(A).realize() + 7).realize()
+    assert len(cache) == 1
+    sink = (Tensor(A).realize() + 8).uop.sink()
+    linear, values = compat.take("tinygrad.schedule", "create_linear_with_vars")(sink)
+    assert (len(linear.src), values) == (1, {})
+    assert len(cache) == 2
+
+
+def test_a_traced_function_knows_what_it_is():
+    traced = compat.take("tinygrad.function", "_function")
+    double = compat.take("tinygrad.function", "function")(lambda x: x * 2, precompile=True)
+    assert isinstance(double, traced)
+    assert (double.precompile, double.precompile_backward, double.grad_fxn) == (True, False, None)
+    assert double(Tensor(A)).tolist() == [0, 2, 4, 6]
+
+
+def test_a_record_in_the_words_of_the_foreign_profile():
+    take = compat.take
+    with Context(SCACHE=0), record() as rec:
+        (Tensor(A).realize() + 9).to("PYTHON").realize()
+    found = profile_of(rec)
+    devices = [
+        e.device for e in found if isinstance(e, take("tinygrad.device", "ProfileDeviceEvent"))
+    ]
+    assert set(devices) == {"CPU", "PYTHON"}
+    programs = [e for e in found if isinstance(e, take("tinygrad.device", "ProfileProgramEvent"))]
+    assert [p.device for p in programs] == ["CPU"]
+    assert programs[0].lib
+    ranges = [e for e in found if isinstance(e, take("tinygrad.helpers", "ProfileRangeEvent"))]
+    assert len(ranges) == 2
+    assert all(r.en >= r.st for r in ranges)
