@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -72,6 +73,55 @@ def run_pytest() -> bool:
     return python("-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "tests", *extra)
 
 
+def replay_of_models() -> bool:
+    """What became of the kernels of the benchmark models since the main branch: listed, read.
+
+    Fails where a kernel of the other revision cannot be made any more.
+    """
+    base = other_revision()
+    with tempfile.TemporaryDirectory() as folder:
+        tree, record = Path(folder) / "base", Path(folder) / "kernels.jsonl"
+        if not call("git", "worktree", "add", "-q", "--detach", tree, base):
+            raise Skip(f"no working tree of {base}")
+        try:
+            if not (tree / "benchmarks" / "replay.py").exists():
+                raise Skip(f"{base} does not record kernels yet")
+            command = [sys.executable, "-m", "benchmarks.replay", "record", record]
+            if not call(*command, cwd=tree):
+                return False
+        finally:
+            call("git", "worktree", "remove", "--force", tree)
+        listed = subprocess.run(
+            [sys.executable, "-m", "tinylab.lab.cli", "replay", record],
+            capture_output=True, text=True, check=False, cwd=ROOT,
+        )  # fmt: skip
+    print(listed.stdout + listed.stderr)
+    return listed.returncode in (0, 1) and ": error\n" not in listed.stdout
+
+
+def other_revision() -> str:
+    """Where this branch left the main one; the commit before this one on the main branch itself."""
+    if shutil.which("git") is None:
+        raise Skip("no git here")
+    for name in ("origin/main", "main"):
+        found = subprocess.run(
+            ["git", "merge-base", "HEAD", name],
+            capture_output=True, text=True, check=False, cwd=ROOT,
+        )  # fmt: skip
+        if found.returncode == 0:
+            base = found.stdout.strip()
+            return "HEAD~1" if base == head() else base
+    raise Skip("no main branch to compare with")
+
+
+def head() -> str:
+    """The commit that is checked out."""
+    found = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return found.stdout.strip()
+
+
 FAST: dict[str, Callable[[], bool]] = {
     "ruff": lambda: python("-m", "ruff", "check", "."),
     "format": lambda: python("-m", "ruff", "format", "--check", "."),
@@ -84,6 +134,7 @@ SLOW: dict[str, Callable[[], bool]] = {
     "tsc": lambda: npm("run", "typecheck"),
     "vitest": lambda: npm("test"),
     "bundle": bundle_is_current,
+    "replay": replay_of_models,
     "pytest": run_pytest,
 }
 CHECKS = FAST | SLOW

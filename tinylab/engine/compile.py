@@ -9,8 +9,9 @@ from typing import Any
 
 from tinylab.codegen import to_program
 from tinylab.device import Device, Program, TinyELF
+from tinylab.engine.process_replay import note_kernel
 from tinylab.errors import CompileError
-from tinylab.helpers.context import DEBUG
+from tinylab.helpers.context import CAPTURE_PROCESS_REPLAY, DEBUG
 from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import Ops
 from tinylab.renderer import Estimates
@@ -38,6 +39,8 @@ def lower_kernel(
         ast = ast.replace(arg=ast.arg._replace(opts_to_apply=tuple(opts)))
     tools = Device[device]
     program = to_program(ast, tools.renderer, fresh=fresh)
+    if CAPTURE_PROCESS_REPLAY:
+        note_kernel(ast, device, program)
     key = (program, device, tools.target)
     found = None if fresh else _compiled.get(key)
     if found is None:

@@ -1,4 +1,4 @@
-"""The `tinylab` command: open or run a notebook, print a profile or a recorded cell."""
+"""The `tinylab` command: notebooks, profiles, recorded cells, kernels of another revision."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return command.run(args)
         if args.command == "trace":
             return trace_command.run(args)
+        if args.command == "replay":
+            return replay(args)
         return open_lab(notebook, rest) if args.command == "lab" else run(args)
     except TinylabError as error:
         print(f"tinylab: {error}", file=sys.stderr)
@@ -55,7 +57,25 @@ def _parser() -> argparse.ArgumentParser:
     command.add_arguments(profile)
     trace = commands.add_parser("trace", help="print passes, matches and graphs of a saved record")
     trace_command.add_arguments(trace)
+    replay_ = commands.add_parser(
+        "replay", help="make the kernels of another revision again and list what differs"
+    )
+    replay_.add_argument(
+        "record", nargs="?", help="what CAPTURE_PROCESS_REPLAY=1 wrote; default: its own place"
+    )
     return parser
+
+
+def replay(args: argparse.Namespace) -> int:
+    """Print what this revision makes of recorded kernels; 1 if anything differs."""
+    from tinylab.engine import process_replay
+
+    found = list(process_replay.replay(Path(args.record) if args.record else None))
+    for difference in found:
+        print(difference)
+    differ = sum(d.what != "skipped" for d in found)
+    print(f"{differ} differences, {len(found) - differ} kernels skipped")
+    return 1 if differ else 0
 
 
 def split_lab(given: Sequence[str]) -> tuple[str | None, list[str]]:
