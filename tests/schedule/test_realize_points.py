@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.schedule.graphs import check, reasons, tensor
+from tests.schedule.graphs import check, reasons, schedule, tensor
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import UOp
 
@@ -106,3 +106,31 @@ def test_a_long_expression_is_cut_into_equal_kernels():
     assert len(found.linear.src) == 3
     assert len(kernels) == 2
     assert "more than 1000 operations" in reasons(found)[0]
+
+
+def test_what_is_stored_is_read_by_all_who_use_it():
+    x = tensor(4, 6)
+    value = (x * 2).exp2()
+    found = check(value.contiguous(), value @ tensor(6, 5))
+    exps = [sum(u.op is Ops.EXP2 for u in call.src[0].toposort()) for call in found.linear.src]
+    assert exps == [1, 0]
+
+
+def test_a_stored_sum_is_not_summed_again():
+    rows = total(tensor(4, 6), 1)
+    assert len(check(rows.contiguous(), rows * 2).linear.src) == 2
+
+
+def test_an_operation_that_is_used_twice_counts_once():
+    x = tensor(3)
+    for _ in range(40):
+        x = x * x + x
+    assert len(check(x).linear.src) == 1
+
+
+def test_shared_operations_are_cut_by_their_number():
+    x = tensor(1)
+    for _ in range(1500):
+        x = x * x + x
+    kernels = schedule(x)[0].linear.src
+    assert 3 <= len(kernels) <= 8

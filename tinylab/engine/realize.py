@@ -92,9 +92,11 @@ def _root(x: UOp, overwritten: Container[UOp], asked: bool) -> UOp:
     """What is stored for a value: itself where it is memory that stays, else a copy."""
     if x.op in (Ops.AFTER, Ops.COPY) and x not in overwritten:
         return x
-    if asked and x.op is not Ops.AFTER and _memory_below(x) not in overwritten:
+    stays = x.op is not Ops.AFTER and _memory_below(x) not in overwritten
+    if stays and (asked or x.op is Ops.CONTIGUOUS):
         return x.contiguous()
-    return make(Ops.CONTIGUOUS, x.dtype, (x,), copied_first(_PENDING, x))
+    reason = _PENDING if stays else copied_first(_PENDING, x)
+    return make(Ops.CONTIGUOUS, x.dtype, (x,), reason)
 
 
 class _Held(NamedTuple):

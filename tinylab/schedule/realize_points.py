@@ -8,6 +8,7 @@ reason; loops are given to it by the next pass.
 
 from __future__ import annotations
 
+import collections
 import itertools
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ _WEIGHT = {
     Ops.POW: 24, Ops.THREEFRY: 100, Ops.CDIV: 6, Ops.CMOD: 6, Ops.FLOORDIV: 6, Ops.FLOORMOD: 6,
     Ops.CAST: 0, Ops.BITCAST: 0,
 }  # fmt: skip
+_COMPUTED = GroupOp.Elementwise | {Ops.REDUCE}
 # Computing a value again at a second place pays off below this many operations an element.
 RECOMPUTE_LIMIT = 24
 # Reading a value this often inside one loop nest is worth storing it first …
@@ -52,11 +54,16 @@ class Access(NamedTuple):
 
 
 class _Static(NamedTuple):
-    """What a value costs from the nearest stored values on."""
+    """What a value costs from the nearest stored values on; `first`: the earliest of those nodes."""
 
     cost: int
     has_reduce: bool
     has_iota: bool
+    first: int
+
+
+def _weight(x: UOp) -> int:
+    return _WEIGHT.get(x.op, 1) if x.op in GroupOp.Elementwise else 0
 
 
 def _is_storage(x: UOp) -> bool:
@@ -95,9 +102,11 @@ class RealizePoints:
         self.reasons: dict[UOp, str] = {}
         self.accesses: dict[UOp, list[Access]] = {}
         self.static: dict[UOp, _Static] = {}
+        # What all operations before the n-th node of the order cost.
+        self._cost_before = list(itertools.accumulate(map(_weight, self.order), initial=0))
         self._force()
-        for x in self.order:
-            self.static[x] = found = self._static(x)
+        for n, x in enumerate(self.order):
+            self.static[x] = found = self._static(n, x)
             if found.cost > KERNEL_LIMIT and x.op in GroupOp.Elementwise and x not in self.reasons:
                 self.reasons[x] = f"its expression has more than {KERNEL_LIMIT} operations"
         for x in reversed(self.order):
@@ -105,9 +114,14 @@ class RealizePoints:
 
     def _force(self) -> None:
         """What is stored whatever it costs: outputs, copies and what they read."""
+        users = collections.Counter(s for x in self.order for s in x.src)
         for x in self.order:
             if x.op is Ops.CONTIGUOUS:
-                self.reasons[x] = x.arg or "asked for by contiguous() or realize()"
+                value = x.src[0]
+                is_shared = users[value] > 1 and value.op in _COMPUTED and value not in self.reasons
+                # Whoever else reads the value reads what is stored, and does not compute it again.
+                stored = value if is_shared else x
+                self.reasons[stored] = x.arg or "asked for by contiguous() or realize()"
             elif x.op is Ops.COPY:
                 self.reasons[x] = f"arrives on {x.arg}"
                 self._force_piece(x.src[0], f"is copied to {x.arg}")
@@ -123,9 +137,9 @@ class RealizePoints:
         if piece_offset(x, self.reasons) is None:
             self.reasons.setdefault(x, reason)
 
-    def _static(self, x: UOp) -> _Static:
+    def _static(self, number: int, x: UOp) -> _Static:
         if _is_storage(x):
-            return _Static(0, False, x.op is Ops.STAGE)
+            return _Static(0, False, x.op is Ops.STAGE, len(self.order))
         below = [
             found
             for s in x.src
@@ -134,11 +148,13 @@ class RealizePoints:
             # What holds a reduction and is repeated will be stored underneath.
             if not ((found := self.static[s]).has_reduce and _repeats(x, s))
         ]
-        cost = sum(b.cost for b in below)
-        if x.op in GroupOp.Elementwise:
-            cost += _WEIGHT.get(x.op, 1)
+        first = min([number, *(b.first for b in below)])
+        # A sum over the sources counts what they share more than once, and all that stands between
+        # in the order counts what is no part of this: the value costs no more than either.
+        apart = sum(b.cost for b in below) + _weight(x)
+        cost = min(apart, self._cost_before[number + 1] - self._cost_before[first])
         has_reduce = x.op is Ops.REDUCE or any(b.has_reduce for b in below)
-        return _Static(cost, has_reduce, any(b.has_iota for b in below))
+        return _Static(cost, has_reduce, any(b.has_iota for b in below), first)
 
     # *** the walk
 
@@ -204,7 +220,7 @@ class RealizePoints:
 
     def _why_store(self, x: UOp, found: list[Access]) -> str | None:
         """The reason to store a value that is read in these ways; None to compute it there."""
-        cost, has_reduce, has_iota = self.static[x]
+        cost, has_reduce, has_iota, _ = self.static[x]
         if cost == 0 and not has_reduce:
             return None  # a cast or a movement of something stored
         if x.op is Ops.CAST and x.dtype.itemsize > x.src[0].dtype.itemsize:
@@ -328,7 +344,7 @@ def mark_stored(x: UOp, ctx: StoreContext) -> UOp | None:
     """The value under a STAGE without loops yet; the tag keeps it from matching again."""
     reason = ctx.reasons.get(x)
     if reason is None:
-        return None
+        return x.src[0] if x.op is Ops.CONTIGUOUS and x.src[0] in ctx.reasons else None
     value = x.src[0] if x.op is Ops.CONTIGUOUS else x.rtag("stored")
     return value.stage(arg=StageArg(x.device or ctx.device, removable=False, reason=reason))
 
