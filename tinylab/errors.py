@@ -185,6 +185,10 @@ class CaptureError(TinylabError, ValueError):
     """A profile capture, trace stream or code object that cannot be read."""
 
 
+class CounterError(TinylabError, RuntimeError):
+    """Counters that a kernel, a device or a cache model cannot give."""
+
+
 class LabError(TinylabError, RuntimeError):
     """A question of a front end that has no answer."""
 

@@ -11,6 +11,7 @@ from tinylab.lab.cells import run_cell
 from tinylab.lab.desk import Desk
 from tinylab.lab.work import Work
 from tinylab.lab.worker import Outcome, Worker
+from tinylab.profiler import inputs
 from tinylab.trace.record import record
 
 CELL = """\
@@ -169,22 +170,22 @@ def test_inputs_are_what_the_cell_left():
     names = {}
     cell = CELL.replace("Tensor.rand(32, 64)", "Tensor([[3.0] * 64] * 32)")
     kernel = run_cell(cell, names, device="CPU").record.kernels[-1]
-    assert np.all(np.frombuffer(compare.inputs_for(kernel)[1], np.float32) == 3.0)
+    assert np.all(np.frombuffer(inputs.inputs_for(kernel)[1], np.float32) == 3.0)
     names.clear()  # the tensors go, and their memory with them
     gc.collect()
-    random = compare.inputs_for(kernel)
+    random = inputs.inputs_for(kernel)
     assert not np.all(np.frombuffer(random[1], np.float32) == 3.0)
-    assert random == compare.inputs_for(kernel)
+    assert random == inputs.inputs_for(kernel)
 
 
 @pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16", "int32", "uint8",
                                   "int64", "bool"])  # fmt: skip
 def test_random_inputs_are_finite_and_seeded(name):
     dtype = getattr(dtypes, name)
-    data = compare.random_bytes(dtype, 64 * dtype.itemsize, 3)
+    data = inputs.random_bytes(dtype, 64 * dtype.itemsize, 3)
     assert len(data) == 64 * dtype.itemsize
-    assert data == compare.random_bytes(dtype, 64 * dtype.itemsize, 3)
-    assert data != compare.random_bytes(dtype, 64 * dtype.itemsize, 4)
+    assert data == inputs.random_bytes(dtype, 64 * dtype.itemsize, 3)
+    assert data != inputs.random_bytes(dtype, 64 * dtype.itemsize, 4)
     assert np.all(np.isfinite(compare.as_numbers(data, dtype).astype(float)))
 
 

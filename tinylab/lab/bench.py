@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import LabError, TinylabError
-from tinylab.lab.compare import Difference, compare, inputs_for
+from tinylab.lab.compare import Difference, compare
 from tinylab.lab.graph import Json
 from tinylab.lab.kernels import (
     Kernels,
@@ -32,6 +32,7 @@ from tinylab.lab.kernels import (
 from tinylab.lab.work import Work, useful_work
 from tinylab.lab.worker import Job, Outcome, Slot, Worker
 from tinylab.opcodes import Ops
+from tinylab.profiler.inputs import inputs_for
 from tinylab.trace import events
 from tinylab.trace.record import KernelRecord, Record
 
