@@ -19,7 +19,7 @@ from typing import Any
 
 from tinylab.dtype import AddrSpace, dtypes
 from tinylab.opcodes import Ops
-from tinylab.profiler.counters.kinds import buffer_of, lanes_of
+from tinylab.profiler.counters.kinds import buffer_of, lanes_of, width_of
 from tinylab.uop.ops import ParamArg, Pass, UOp, shape_to_shape_arg
 
 _MEMORY = (Ops.LOAD, Ops.STORE)
@@ -73,7 +73,7 @@ class Plan:
     @property
     def widths(self) -> set[int]:
         """Lanes of the accesses that go lane by lane."""
-        return {lanes_of(self.lines[i]) for i in self.site if _is_lanewise(self.lines[i])}
+        return {width_of(self.lines[i]) for i in self.site if _is_lanewise(self.lines[i])}
 
 
 def _closes(end: UOp) -> int:
@@ -192,12 +192,13 @@ class _Counting:
                 f"call void @touch({head}, i64 {{0}}, i64 {size}, i64 {size * lanes}, i1 {open_})"
             )
             return UOp(Ops.CUSTOM, dtypes.void, (index, *gate), text)
+        width = width_of(u)
         if not index.shape:
-            numbers = _own(UOp.stack(*(UOp.const(n, dtypes.int64) for n in range(lanes))))
+            numbers = _own(UOp.stack(*(UOp.const(n, dtypes.int64) for n in range(width))))
             index = index.alu(Ops.ADD, numbers)
         open_ = "{1}" if gate else "splat (i1 true)"
-        kinds = f"<{lanes} x i64> {{0}}, i64 {size}, <{lanes} x i1> {open_}"
-        text = f"call void @touch{lanes}({head}, {kinds})"
+        kinds = f"<{width} x i64> {{0}}, i64 {size}, <{width} x i1> {open_}"
+        text = f"call void @touch{width}({head}, {kinds})"
         return UOp(Ops.CUSTOM, dtypes.void, (index, *gate), text)
 
 
@@ -212,9 +213,10 @@ def _own(u: UOp) -> UOp:
 
 def _open_lanes(u: UOp) -> UOp:
     """How many lanes of a gated access are open, as an int64."""
-    gate, lanes = _own(UOp(Ops.CAST, dtypes.int64, u.src[2:3])), lanes_of(u)
+    gate, lanes = _own(UOp(Ops.CAST, dtypes.int64, u.src[2:3], dtypes.int64)), lanes_of(u)
     if not gate.shape:
         return gate.alu(Ops.MUL, UOp.const(lanes, dtypes.int64)) if lanes > 1 else gate
+    gate = gate._reshape((lanes,))
     total = gate.index(UOp.const(0, dtypes.int64))
     for n in range(1, lanes):
         total = total.alu(Ops.ADD, gate.index(UOp.const(n, dtypes.int64)))
