@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -439,6 +440,9 @@ class _Reading:
                     "lanes",
                     f"a mean; a register has {native} floats",
                 )
+        found = _llvm_width(self.job.program)
+        if found > 1:
+            yield _counted("vectors of LLVM", found, "lanes", "in loops that have none by opts")
 
     def _sampling(self) -> str:
         if self.model is None or self.model.scale == 1:
@@ -454,6 +458,17 @@ class _Reading:
         yield "the cache model starts empty, knows no prefetching and no write-backs"
         if self.job.parts > 1:
             yield f"the {self.job.parts} threads were counted one after another"
+
+
+def _llvm_width(program: UOp) -> int:
+    """Lanes of the vectors that LLVM finds in a program whose lines have none; 1 for none."""
+    source = str(program.src[2].arg) if len(program.src) > 2 else ""
+    if not source or " x " in source:
+        return 1
+    compiler: Any = Device["CPU"].compiler
+    made = str(compiler.optimized(source))
+    widths = re.findall(r"= .*\b(?:load|fadd|fmul|add|call).* <(\d+) x ", made)
+    return max(map(int, widths), default=1)
 
 
 def _counted(name: str, value: float, unit: str, note: str = "") -> Figure:
