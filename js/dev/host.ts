@@ -1,6 +1,7 @@
 /** Answers the protocol from a synthetic record, as the kernel would; it can be slow, or go away. */
 import type { Port, Push, Reply } from "../src/protocol/client.ts";
 import type { HistoryRow, OptEdit } from "../src/protocol/types.ts";
+import { fakeCounts } from "./counts.ts";
 import { type FakeRecord, stepOf } from "./record.ts";
 import { sorted, type Term } from "./rules.ts";
 
@@ -91,6 +92,8 @@ export class FakeHost implements Port {
         return this.#actions(args.kernel, args.opts);
       case "run":
         return { row: this.#run(args.opts) };
+      case "count":
+        return fakeCounts(args.kernel, args.opts);
       case "row":
         return {
           row: { id: args.row, source: [{ text: `run ${args.row}`, node: null, lines: [] }] },

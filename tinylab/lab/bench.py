@@ -6,11 +6,12 @@ is timed in the same minutes, in turns with the edited one: A B, B A, A B ...
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import statistics
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -137,13 +138,18 @@ class Bench:
         Raises: LabError for a limit that is none.
         """
         kernel = self.kernels.get(number)
-        if limit_s is not None and not _is_limit(limit_s):
-            raise LabError(f"the limit is {limit_s!r}", help="give seconds, such as 60")
+        check_limit(limit_s)
+        with self.busy(kernel):
+            return self._try(kernel, opts_from_json(opts), progress, limit_s).row()
+
+    @contextlib.contextmanager
+    def busy(self, kernel: KernelRecord) -> Iterator[None]:
+        """Alone with the worker, for a kernel that `stop` may name."""
         with self._lock, events.quietly():
-            self._running = number
+            self._running = kernel.id
             self._stop.clear()
             try:
-                return self._try(kernel, opts_from_json(opts), progress, limit_s).row()
+                yield
             finally:
                 self._running = None
 
@@ -261,10 +267,14 @@ def limit_of(work: Work | None, own_ns: float | None) -> float:
     return max(LIMIT_S, _SLOWER * (own_ns or 0) / 1e9, flops / _LEAST_FLOPS)
 
 
-def _is_limit(limit_s: Any) -> bool:
-    """Whether it is a number of seconds."""
+def check_limit(limit_s: Any) -> None:
+    """Whether it is a number of seconds, or None.
+
+    Raises: LabError for anything else.
+    """
     is_number = isinstance(limit_s, (int, float)) and not isinstance(limit_s, bool)
-    return is_number and 0 < limit_s < math.inf
+    if limit_s is not None and not (is_number and 0 < limit_s < math.inf):
+        raise LabError(f"the limit is {limit_s!r}", help="give seconds, such as 60")
 
 
 # *** compiling and running one

@@ -12,6 +12,7 @@ from typing import Any
 from tinylab.errors import LabError
 from tinylab.helpers.text import closest
 from tinylab.lab.bench import Bench
+from tinylab.lab.counters import Counting
 from tinylab.lab.graph import Json, Nodes
 from tinylab.lab.kernels import Kernels, axes, opts_from_json
 from tinylab.lab.overview import overview
@@ -22,7 +23,7 @@ from tinylab.trace.record import Record
 
 Push = Callable[[Json], None]
 # Answered after a while: run these on a thread, so that other questions are answered meanwhile.
-SLOW_ASKS = frozenset({"run"})
+SLOW_ASKS = frozenset({"run", "count"})
 
 
 class Desk:
@@ -35,6 +36,7 @@ class Desk:
         self.steps = Steps(record, self.nodes, self.lineage)
         self.kernels = Kernels(record, self.lineage)
         self.bench = Bench(record, self.kernels)
+        self.counting = Counting(self.bench, self.kernels)
         self._lock = threading.RLock()
         self._asks: dict[str, Callable[[Json, Push | None], Any]] = {
             "overview": lambda args, push: self.overview(),
@@ -50,6 +52,9 @@ class Desk:
             "actions": lambda args, push: self.actions(args["kernel"], args["opts"]),
             "run": lambda args, push: self.run(
                 args["kernel"], args["opts"], push, args.get("limit")
+            ),
+            "count": lambda args, push: self.count(
+                args["kernel"], args.get("opts"), push, args.get("limit")
             ),
             "row": lambda args, push: {"row": self.bench.row(args["kernel"], args["row"])},
             "stop": lambda args, push: self.bench.stop(args["kernel"]),
@@ -161,12 +166,20 @@ class Desk:
 
         One run may take `limit_s`; not given, what suits the kernel.
         """
+        return {"row": self.bench.run(kernel, opts, _progress(kernel, push), limit_s)}
 
-        def progress(message: str) -> None:
-            if push is not None:
-                push({"event": "progress", "kernel": kernel, "message": message})
+    def count(
+        self,
+        kernel: int,
+        opts: list[Json] | None = None,
+        push: Push | None = None,
+        limit_s: float | None = None,
+    ) -> Json:
+        """Counters of a kernel with these opts, a roofline, advice; runs the kernel apart.
 
-        return {"row": self.bench.run(kernel, opts, progress, limit_s)}
+        One run may take `limit_s`; not given, what suits the kernel.
+        """
+        return self.counting.count(kernel, opts, _progress(kernel, push), limit_s)
 
     def more(self, args: Json) -> Json:
         """The next page of a long answer; `kind` says of which, `after` how many are known."""
@@ -176,6 +189,16 @@ class Desk:
         if kind == "text":
             return self.steps.text(args["pass"], args["k"], after)
         raise LabError(f"there is no more of {kind!r}", help="nodes and text come in pages")
+
+
+def _progress(kernel: int, push: Push | None) -> Callable[[str], None]:
+    """Says what a slow question is at."""
+
+    def say(message: str) -> None:
+        if push is not None:
+            push({"event": "progress", "kernel": kernel, "message": message})
+
+    return say
 
 
 _OPTIONAL = ("pass", "from", "limit")

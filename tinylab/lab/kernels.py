@@ -82,7 +82,7 @@ class Kernels:
         kernel = self.get(number)
         if kernel.page is not None:
             return {**kernel.page(), "history": history}
-        source = source_lines(kernel, self._lines_of(kernel))
+        source = source_lines(kernel, self.lines_of(kernel))
         return {
             "id": kernel.id,
             "name": function_name(kernel),
@@ -124,7 +124,7 @@ class Kernels:
                     writer[buffer] = kernel.id
         return list(found)
 
-    def _lines_of(self, kernel: KernelRecord) -> Callable[[UOp], tuple[int, list[int]]]:
+    def lines_of(self, kernel: KernelRecord) -> Callable[[UOp], tuple[int, list[int]]]:
         """From a line of the program to its (node, cell lines)."""
         # Equal kernels are lowered once: what the others come from is known of the whole kernel.
         equal = {k.id for k in self.record.kernels if k.ast_id == kernel.ast_id}

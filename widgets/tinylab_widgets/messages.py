@@ -327,14 +327,160 @@ class RunResult(TypedDict):
     row: HistoryRow
 
 
+Source = Literal["measured", "counted", "estimated", "given"]
+
+
+class Figure(TypedDict):
+    """One number about a kernel, and where it comes from."""
+
+    name: str
+    value: float
+    unit: str
+    kind: Source
+    note: str
+
+
+class UopCounts(TypedDict):
+    """What one line of a program did; `uop` is its place in the LINEAR."""
+
+    uop: int
+    op: str
+    sort: str
+    runs: int
+    lanes: int
+    amount: int
+    addressing: bool
+    buffer: int | None
+    bytes: int
+    touches: float
+    misses: list[float]
+    cold: float
+
+
+class BufferCounts(TypedDict):
+    """Traffic of one buffer."""
+
+    slot: int
+    size_bytes: int
+    dtype: str
+    loads: int
+    stores: int
+    bytes_loaded: int
+    bytes_stored: int
+    touches: float
+    misses: list[float]
+    unique_bytes: float
+
+
+class LoopCounts(TypedDict):
+    """One loop: how often it was entered, and all its turns."""
+
+    uop: int
+    name: str
+    entered: int
+    trips: int
+
+
+class LevelCounts(TypedDict):
+    """One cache, and what reached it."""
+
+    name: str
+    size_bytes: int
+    ways: int
+    line_bytes: int
+    source: str
+    touches: float
+    misses: float
+
+
+class CellCounts(TypedDict):
+    """What a line of the cell caused."""
+
+    line: int
+    operations: float
+    bytes: float
+    misses: float
+
+
+class Roof(TypedDict):
+    """A rate of the machine."""
+
+    name: str
+    rate: float
+    unit: str
+    kind: Source
+    note: str
+
+
+class Machine(TypedDict):
+    """What the machine can do with so many threads."""
+
+    arithmetic: Roof
+    levels: list[Roof]
+    threads: int
+
+
+class RoofPoint(TypedDict):
+    """Where a kernel stands under the roof of one level of memory."""
+
+    level: str
+    bytes: float
+    intensity: float | None
+    gflops: float
+    gbs: float
+    kind: Source
+
+
+class Roofline(TypedDict):
+    """Roofs, points, and the roof that is nearest."""
+
+    machine: Machine
+    points: list[RoofPoint]
+    gflops: float
+    elapsed_ns: float
+    bound: str
+    reached: float
+
+
+class AdviceInfo(TypedDict):
+    """One thing to try on a kernel, with the figures that say so."""
+
+    name: str
+    title: str
+    figures: list[Figure]
+    opts: list[OptEdit]
+    uops: list[int]
+
+
+class Counts(TypedDict):
+    """Counters of a kernel with some opts; only `status` and `message` where it did not run."""
+
+    kernel: int
+    opts: list[OptEdit]
+    status: str
+    message: str
+    figures: NotRequired[list[Figure]]
+    uops: NotRequired[list[UopCounts]]
+    buffers: NotRequired[list[BufferCounts]]
+    loops: NotRequired[list[LoopCounts]]
+    levels: NotRequired[list[LevelCounts]]
+    notes: NotRequired[list[str]]
+    source: NotRequired[list[SourceLine]]
+    assembly: NotRequired[list[AssemblyLine]]
+    cells: NotRequired[list[CellCounts]]
+    roofline: NotRequired[Roofline | None]
+    advice: NotRequired[list[AdviceInfo]]
+
+
 MESSAGES: tuple[type, ...] = (
     Place, PassInfo, StageInfo, KernelInfo, ErrorInfo, CellInfo, Totals, Overview, Node, RuleInfo,
     Failure, Step, NodePage, TextLine, GraphText, SearchHit, SearchResult, LineMarks, NodeDetail,
     OptEdit, Axis, AllowedOpts, SourceLine, AssemblyLine, HistoryRow, BufferInfo, KernelDetail,
-    Problem, Actions, RunResult,
+    Problem, Actions, RunResult, Figure, UopCounts, BufferCounts, LoopCounts, LevelCounts,
+    CellCounts, Roof, Machine, RoofPoint, Roofline, AdviceInfo, Counts,
 )  # fmt: skip
 
-ALIASES: dict[str, object] = {"Kind": Kind, "Mark": Mark}
+ALIASES: dict[str, object] = {"Kind": Kind, "Mark": Mark, "Source": Source}
 
 ASKS: dict[str, type] = {
     "step": Step,
@@ -346,6 +492,7 @@ ASKS: dict[str, type] = {
     "actions": Actions,
     "run": RunResult,
     "row": RunResult,
+    "count": Counts,
     "more": NodePage,
 }
 _WORDS = {int: "number", float: "number", str: "string", bool: "boolean", type(None): "null"}

@@ -4,6 +4,8 @@ export type Kind = "movement" | "alu" | "reduce" | "memory" | "const" | "range" 
 
 export type Mark = "" | "+" | "-";
 
+export type Source = "measured" | "counted" | "estimated" | "given";
+
 /** A place in source code. */
 export interface Place {
   readonly file: string;
@@ -286,6 +288,136 @@ export interface RunResult {
   readonly row: HistoryRow;
 }
 
+/** One number about a kernel, and where it comes from. */
+export interface Figure {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly kind: "measured" | "counted" | "estimated" | "given";
+  readonly note: string;
+}
+
+/** What one line of a program did; `uop` is its place in the LINEAR. */
+export interface UopCounts {
+  readonly uop: number;
+  readonly op: string;
+  readonly sort: string;
+  readonly runs: number;
+  readonly lanes: number;
+  readonly amount: number;
+  readonly addressing: boolean;
+  readonly buffer: number | null;
+  readonly bytes: number;
+  readonly touches: number;
+  readonly misses: readonly number[];
+  readonly cold: number;
+}
+
+/** Traffic of one buffer. */
+export interface BufferCounts {
+  readonly slot: number;
+  readonly size_bytes: number;
+  readonly dtype: string;
+  readonly loads: number;
+  readonly stores: number;
+  readonly bytes_loaded: number;
+  readonly bytes_stored: number;
+  readonly touches: number;
+  readonly misses: readonly number[];
+  readonly unique_bytes: number;
+}
+
+/** One loop: how often it was entered, and all its turns. */
+export interface LoopCounts {
+  readonly uop: number;
+  readonly name: string;
+  readonly entered: number;
+  readonly trips: number;
+}
+
+/** One cache, and what reached it. */
+export interface LevelCounts {
+  readonly name: string;
+  readonly size_bytes: number;
+  readonly ways: number;
+  readonly line_bytes: number;
+  readonly source: string;
+  readonly touches: number;
+  readonly misses: number;
+}
+
+/** What a line of the cell caused. */
+export interface CellCounts {
+  readonly line: number;
+  readonly operations: number;
+  readonly bytes: number;
+  readonly misses: number;
+}
+
+/** A rate of the machine. */
+export interface Roof {
+  readonly name: string;
+  readonly rate: number;
+  readonly unit: string;
+  readonly kind: "measured" | "counted" | "estimated" | "given";
+  readonly note: string;
+}
+
+/** What the machine can do with so many threads. */
+export interface Machine {
+  readonly arithmetic: Roof;
+  readonly levels: readonly Roof[];
+  readonly threads: number;
+}
+
+/** Where a kernel stands under the roof of one level of memory. */
+export interface RoofPoint {
+  readonly level: string;
+  readonly bytes: number;
+  readonly intensity: number | null;
+  readonly gflops: number;
+  readonly gbs: number;
+  readonly kind: "measured" | "counted" | "estimated" | "given";
+}
+
+/** Roofs, points, and the roof that is nearest. */
+export interface Roofline {
+  readonly machine: Machine;
+  readonly points: readonly RoofPoint[];
+  readonly gflops: number;
+  readonly elapsed_ns: number;
+  readonly bound: string;
+  readonly reached: number;
+}
+
+/** One thing to try on a kernel, with the figures that say so. */
+export interface AdviceInfo {
+  readonly name: string;
+  readonly title: string;
+  readonly figures: readonly Figure[];
+  readonly opts: readonly OptEdit[];
+  readonly uops: readonly number[];
+}
+
+/** Counters of a kernel with some opts; only `status` and `message` where it did not run. */
+export interface Counts {
+  readonly kernel: number;
+  readonly opts: readonly OptEdit[];
+  readonly status: string;
+  readonly message: string;
+  readonly figures?: readonly Figure[];
+  readonly uops?: readonly UopCounts[];
+  readonly buffers?: readonly BufferCounts[];
+  readonly loops?: readonly LoopCounts[];
+  readonly levels?: readonly LevelCounts[];
+  readonly notes?: readonly string[];
+  readonly source?: readonly SourceLine[];
+  readonly assembly?: readonly AssemblyLine[];
+  readonly cells?: readonly CellCounts[];
+  readonly roofline?: Roofline | null;
+  readonly advice?: readonly AdviceInfo[];
+}
+
 /** What each question is answered with. */
 export interface Answers {
   readonly step: Step;
@@ -297,5 +429,6 @@ export interface Answers {
   readonly actions: Actions;
   readonly run: RunResult;
   readonly row: RunResult;
+  readonly count: Counts;
   readonly more: NodePage;
 }

@@ -1,6 +1,10 @@
 /** The bench of one kernel: edit its opts, run it, read how it compares. */
+
 import { digits, duration, rate, work } from "../base/text.ts";
-import type { HistoryRow, KernelDetail, OptEdit, Problem } from "../protocol/types.ts";
+import { firstMetric, isCounted } from "../protocol/counts.ts";
+import { optText } from "../protocol/opts.ts";
+import type { Counts, HistoryRow, KernelDetail, OptEdit, Problem } from "../protocol/types.ts";
+import { adviceView } from "./advice.ts";
 import type { CodeView } from "./code.ts";
 import type { Context } from "./context.ts";
 import { button, focusedIn, h, setText } from "./dom.ts";
@@ -18,10 +22,16 @@ const STATUS: Readonly<Record<string, string>> = {
 export interface BenchView {
   readonly el: HTMLElement;
   run(): void;
+  count(): void;
   stop(): void;
 }
 
-export function benchView(context: Context, code: CodeView): BenchView {
+/** `tell` is called with the counters of the kernel that is shown, or null when there are none. */
+export function benchView(
+  context: Context,
+  code: CodeView,
+  tell: (counts: Counts | null) => void,
+): BenchView {
   const { session, view, signal } = context;
   const title = h("h3", {}, "Opts");
   const reason = h("p", { class: "tl-reason-text" });
@@ -66,6 +76,17 @@ export function benchView(context: Context, code: CodeView): BenchView {
   const runButton = button("Run", "Compile, run, compare and time (Ctrl+Enter)", () => void run(), {
     class: "tl-primary",
     name: "run",
+  });
+  const countButton = button(
+    "Count",
+    "Loads, arithmetic, loop turns, cache misses: the kernel with these opts, built to count itself (C)",
+    () => void countIt(),
+    { name: "count" },
+  );
+  const advice = adviceView((opts) => {
+    load(opts);
+    setText(status, "opts of the advice: Run tries them");
+    runButton.focus();
   });
   const stopButton = button("Stop", "End the run at once", () => stop(), { name: "stop" });
   const reset = button("Reset", "The kernel as it was compiled: its opts, source, assembly", () => {
@@ -112,6 +133,35 @@ export function benchView(context: Context, code: CodeView): BenchView {
       state();
     }
   };
+  const countIt = async (): Promise<void> => {
+    const kernel = detail?.id;
+    if (kernel === undefined || running !== null) return;
+    running = kernel;
+    setText(status, "starting …");
+    state();
+    try {
+      const counts = await session.client.ask("count", { kernel, opts: form.opts });
+      if (detail?.id === kernel) takeCounts(counts);
+    } catch (error) {
+      session.report(error);
+      setText(status, "");
+    } finally {
+      running = null;
+      state();
+    }
+  };
+  const takeCounts = (counts: Counts): void => {
+    if (!isCounted(counts)) {
+      setText(status, `${STATUS[counts.status] ?? counts.status}: ${counts.message}`);
+      return;
+    }
+    setText(status, "");
+    const { source = [], assembly = [], uops = [] } = counts;
+    code.metric = firstMetric(uops);
+    code.show({ source, assembly, language: detail?.language ?? "" }, uops);
+    advice.show(counts.advice ?? []);
+    tell(counts);
+  };
   const take = (kernel: number, row: HistoryRow): void => {
     setText(status, row.status === "ok" ? "" : (STATUS[row.status] ?? row.status));
     if (detail?.id !== kernel) return;
@@ -157,6 +207,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
   const state = (): void => {
     const link = session.state.now.link;
     runButton.disabled = running !== null || detail === null || link === "gone";
+    countButton.disabled = runButton.disabled;
     stopButton.hidden = running === null;
     runButton.title =
       link === "gone"
@@ -193,6 +244,8 @@ export function benchView(context: Context, code: CodeView): BenchView {
     // What is still shown is another kernel's: it must not be edited in this one's name.
     detail = null;
     form.el.inert = true;
+    advice.show(null);
+    tell(null);
     state();
     try {
       const found = await session.kernelDetail(kernel);
@@ -233,8 +286,9 @@ export function benchView(context: Context, code: CodeView): BenchView {
       h("header", { class: "tl-head" }, title, h("span", { class: "tl-buttons" }, reset, clear)),
       reason,
       form.el,
-      h("div", { class: "tl-run-row" }, runButton, stopButton, status),
+      h("div", { class: "tl-run-row" }, runButton, countButton, stopButton, status),
     ),
+    advice.el,
     h(
       "section",
       { class: "tl-panel tl-grow" },
@@ -246,6 +300,7 @@ export function benchView(context: Context, code: CodeView): BenchView {
   return {
     el,
     run: () => void run(),
+    count: () => void countIt(),
     stop,
   };
 }
@@ -317,12 +372,6 @@ function workText(row: HistoryRow): string {
 export function ratioText(ratio: number | null): string {
   if (ratio === null) return "–";
   return `${ratio < 10 ? ratio.toFixed(2) : digits(ratio)}×`;
-}
-
-/** "UPCAST(1, 4)" */
-export function optText(opt: OptEdit): string {
-  const parts = [opt.axis, Array.isArray(opt.arg) ? `(${opt.arg.join(", ")})` : opt.arg];
-  return `${opt.op}(${parts.filter((part) => part !== null && part !== undefined).join(", ")})`;
 }
 
 /** Which opt a refusal speaks of: its message names it, else the last. */

@@ -1,6 +1,8 @@
 /** Source and assembly of a kernel side by side; a line on one side marks its lines on the other. */
+
 import { plural } from "../base/text.ts";
-import type { AssemblyLine, SourceLine } from "../protocol/types.ts";
+import { compact, type Heat, heatOf, METRICS, type Metric } from "../protocol/counts.ts";
+import type { AssemblyLine, SourceLine, UopCounts } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { h, setText } from "./dom.ts";
 import { type Lines, lineList } from "./lines.ts";
@@ -15,7 +17,13 @@ export interface Code {
 
 export interface CodeView {
   readonly el: HTMLElement;
-  show(code: Code | null): void;
+  /** Shows code; with what was counted of its uops, heat stands beside its lines. */
+  show(code: Code | null, counts?: readonly UopCounts[]): void;
+  /** Chooses the first line of a uop. */
+  chooseUop(uop: number): void;
+  /** What heat stands for, and to be told when it changes. */
+  metric: Metric;
+  onMetric: (metric: Metric) => void;
 }
 
 export function codeView({ session, signal }: Context): CodeView {
@@ -26,6 +34,25 @@ export function codeView({ session, signal }: Context): CodeView {
   const leftCount = h("span", { class: "tl-quiet-text" });
   const rightCount = h("span", { class: "tl-quiet-text" });
   let code: Code | null = null;
+  let counts: readonly UopCounts[] = [];
+  let heat: ReadonlyMap<number, Heat> = new Map();
+  const metrics = h(
+    "select",
+    {
+      class: "tl-field tl-metric",
+      "aria-label": "what heat stands for",
+      "data-name": "metric",
+      on: { change: () => setMetric(metrics.value as Metric) },
+    },
+    ...METRICS.map((name) => h("option", { value: name }, name)),
+  );
+  const setMetric = (next: Metric): void => {
+    made.metric = next;
+    metrics.value = next;
+    heat = heatOf(counts, next);
+    refresh();
+    made.onMetric(next);
+  };
   /** The chosen line of the source, from either side. */
   let line: number | null = null;
   let keepsNode = false;
@@ -60,6 +87,7 @@ export function codeView({ session, signal }: Context): CodeView {
       `${i === line ? " tl-chosen" : ""}${marks}`,
       lineTitle(row.lines),
       () => choose(i, right),
+      heatMark(row.uop, counts.length > 0, heat, made.metric),
     );
   };
   const assemblyRow = (i: number): HTMLElement => {
@@ -102,14 +130,22 @@ export function codeView({ session, signal }: Context): CodeView {
     signal,
   );
 
-  return {
+  const made: CodeView = {
+    metric: "operations",
+    onMetric: () => {},
+    chooseUop(uop) {
+      const found = code?.source.findIndex((row) => row.uop === uop) ?? -1;
+      if (found < 0) return;
+      if (found !== line) choose(found, right);
+      left.scrollTo(found);
+    },
     el: h(
       "div",
       { class: "tl-code-pair" },
       h(
         "section",
         { class: "tl-panel" },
-        h("header", { class: "tl-head" }, leftTitle, leftCount),
+        h("header", { class: "tl-head" }, leftTitle, metrics, leftCount),
         left.el,
       ),
       h(
@@ -119,9 +155,13 @@ export function codeView({ session, signal }: Context): CodeView {
         right.el,
       ),
     ),
-    show(next) {
+    show(next, uops = []) {
       code = next;
       line = null;
+      counts = uops;
+      heat = heatOf(uops, made.metric);
+      metrics.value = made.metric;
+      metrics.hidden = uops.length === 0;
       setText(leftTitle, next?.language ? `Source · ${languageName(next.language)}` : "Source");
       setText(leftCount, next ? plural(next.source.length, "line") : "");
       setText(rightCount, next ? plural(next.assembly.length, "line") : "");
@@ -129,6 +169,27 @@ export function codeView({ session, signal }: Context): CodeView {
       right.show(next?.assembly.length ?? 0, assemblyRow);
     },
   };
+  metrics.hidden = true;
+  return made;
+}
+
+/** The margin of a line that was counted: a bar, and the number. */
+function heatMark(
+  uop: number | null | undefined,
+  isShown: boolean,
+  heat: ReadonlyMap<number, Heat>,
+  metric: Metric,
+): HTMLElement | null {
+  if (!isShown) return null;
+  const found = uop === null || uop === undefined ? undefined : heat.get(uop);
+  const text = found && found.value > 0 ? compact(found.value) : "";
+  const mark = h(
+    "span",
+    { class: "tl-heat tl-heat-mark", title: text && `${text} ${metric}` },
+    text,
+  );
+  mark.style.setProperty("--heat", `${Math.round((found?.share ?? 0) * 100)}%`);
+  return mark;
 }
 
 function codeRow(
@@ -137,11 +198,13 @@ function codeRow(
   look: string,
   title: string,
   click: () => void,
+  mark: HTMLElement | null = null,
 ): HTMLElement {
   return h(
     "div",
     { class: `tl-code-line${look}`, title, on: { click } },
     h("span", { class: "tl-line-number" }, String(number)),
+    mark,
     h("span", {}, text || " "),
   );
 }

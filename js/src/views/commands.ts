@@ -190,6 +190,9 @@ export function commandsOf(parts: Parts): Command[] {
     command("Kernels", "Ctrl+Enter", "run with the edited opts", () => {
       if (view.now.tab === "kernels") bench.run();
     }),
+    command("Kernels", "C", "count what the kernel does", () => {
+      if (view.now.tab === "kernels") bench.count();
+    }),
     command("View", "u", "show or fold passes that changed nothing", () =>
       view.set({ allPasses: !view.now.allPasses }),
     ),

@@ -14,6 +14,7 @@ import { helpPanel } from "./help.ts";
 import { kernelTable } from "./kernels.ts";
 import { rulePanel } from "./rule.ts";
 import { searchPanel } from "./search.ts";
+import { kernelSheets } from "./sheets.ts";
 import { statusBar } from "./status.ts";
 import { stepperBar } from "./stepper.ts";
 import css from "./style.css";
@@ -43,7 +44,8 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
 
   const graph = new GraphView(session, root, signal);
   const code = codeView(context);
-  const bench = benchView(context, code);
+  const sheets = kernelSheets(context, code);
+  const bench = benchView(context, code, sheets.show);
   const commands = commandsOf({ ...context, graph, bench });
   root.append(
     topBar(context),
@@ -53,7 +55,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
       { class: "tl-body" },
       h("div", { class: "tl-left" }, cellPanel(context), treePanel(context)),
       rewritesTab(context, graph),
-      kernelsTab(context, code.el, bench.el),
+      kernelsTab(context, sheets.el, bench.el),
     ),
     statusBar(context),
     helpPanel(context, commands),

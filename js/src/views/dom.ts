@@ -28,6 +28,18 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return element;
 }
 
+/** An SVG element: s("circle", { r: 4 }) */
+export function s(
+  tag: string,
+  attributes: Readonly<Record<string, string | number>> = {},
+  ...children: (Node | string)[]
+): SVGElement {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
+}
+
 function listen(element: HTMLElement, handlers: Record<string, (event: never) => void>): void {
   for (const [event, handler] of Object.entries(handlers)) {
     element.addEventListener(event, handler as EventListener);

@@ -292,6 +292,64 @@ describe("bench", () => {
     expect(host.heard.filter(({ ask }) => ask === "actions").pop()?.args.opts).toHaveLength(2);
   });
 
+  it("counts on request: figures by where they come from, roofline, heat, advice", async () => {
+    const { root, host } = await bench();
+    expect(host.count("count")).toBe(0);
+    expect(root.querySelector<HTMLElement>(".tl-sheet-tabs")?.hidden).toBe(true);
+    named(root, "count").click();
+    await settle();
+    expect(host.heard.filter(({ ask }) => ask === "count").pop()?.args.opts).toHaveLength(2);
+    const figures = root.querySelector("table[aria-label=figures]")!;
+    expect(figures.textContent).toContain("524,288");
+    expect(figures.textContent).not.toContain("L1 misses"); // the table of caches has them
+    expect([...figures.querySelectorAll(".tl-source")].map((each) => each.textContent)).toEqual([
+      "counted",
+      "measured",
+    ]);
+    expect(root.querySelector("table[aria-label=caches]")?.textContent).toContain("7.68%");
+    expect(root.querySelector("table[aria-label=caches]")?.textContent).toContain("100%");
+    // No byte came from memory: it has a share, and no point.
+    expect(root.querySelectorAll(".tl-point")).toHaveLength(1);
+    expect(root.querySelectorAll(".tl-roof")).toHaveLength(3);
+    expect(root.querySelector(".tl-shares dt")?.textContent).toBe("arithmetic");
+    expect(root.querySelector(".tl-shares")?.textContent).toContain("50.0%");
+    expect(root.querySelector(".tl-counters")?.textContent).toContain("16 of each 64 sets");
+    // A uop leads to its line; heat can stand for something else.
+    root.querySelector<HTMLElement>(".tl-uop-row")!.click();
+    expect(root.querySelector<HTMLElement>(".tl-counters")?.hidden).toBe(true);
+    expect(root.querySelector(".tl-code-line.tl-chosen")?.textContent).toContain("%alu0");
+    const marks = (): (string | null)[] =>
+      [...root.querySelectorAll(".tl-heat-mark")].map((each) => each.textContent);
+    expect(marks()).toEqual(["", "", "16.0 k"]);
+    const metric = named(root, "metric") as HTMLSelectElement;
+    metric.value = "L1 misses";
+    metric.dispatchEvent(new Event("change"));
+    expect(marks()).toEqual(["", "768", ""]);
+    // The advice's opts take the place of those in the editor; code that is run has no heat.
+    named(root, "advice").click();
+    expect(opts(root)).toEqual(["UPCAST 1 16"]);
+    press(root, "Enter", { ctrlKey: true });
+    await settle();
+    expect(root.querySelectorAll(".tl-heat-mark")).toHaveLength(0);
+    // Another kernel: what was counted was this one.
+    root.querySelectorAll<HTMLElement>(".tl-kernel")[1]!.click();
+    await settle();
+    expect(root.querySelector<HTMLElement>(".tl-sheet-tabs")?.hidden).toBe(true);
+    expect(root.querySelector<HTMLElement>(".tl-advice")?.hidden).toBe(true);
+  });
+
+  it("says why a kernel cannot be counted, and keeps what is shown", async () => {
+    const { root } = await bench();
+    const arg = named(root.querySelector('[data-opt="0"]')!, "arg") as HTMLInputElement;
+    arg.value = "7";
+    arg.dispatchEvent(new Event("input"));
+    press(root, "C", { shiftKey: true });
+    await settle();
+    expect(root.querySelector(".tl-run-status")?.textContent).toBe("refused: 7 can't divide 64");
+    expect(root.querySelector<HTMLElement>(".tl-sheet-tabs")?.hidden).toBe(true);
+    expect(root.querySelectorAll(".tl-code")[0]?.textContent).toContain("define void");
+  });
+
   it("runs the edited opts and adds a row; a refusal names the opt and keeps the code", async () => {
     const { root, host } = await bench();
     press(root, "Enter", { ctrlKey: true });

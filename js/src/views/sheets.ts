@@ -1,0 +1,50 @@
+/** What is shown of a kernel: its code, and once it was counted its counters. */
+import type { Counts } from "../protocol/types.ts";
+import type { CodeView } from "./code.ts";
+import type { Context } from "./context.ts";
+import { countersView } from "./counters.ts";
+import { button, h } from "./dom.ts";
+
+export interface Sheets {
+  readonly el: HTMLElement;
+  /** Shows counters, or takes them away. */
+  show(counts: Counts | null): void;
+}
+
+type Sheet = "code" | "counters";
+
+export function kernelSheets(context: Context, code: CodeView): Sheets {
+  let counts: Counts | null = null;
+  const counters = countersView(context, (uop) => {
+    open("code");
+    code.chooseUop(uop);
+  });
+  const tabs = (["code", "counters"] as const).map((sheet) => {
+    const label = sheet === "code" ? "Code" : "Counters";
+    const made = button(label, `${label} of the kernel`, () => open(sheet), {
+      class: "tl-tab-button",
+      name: `sheet-${sheet}`,
+    });
+    made.setAttribute("role", "tab");
+    return made;
+  });
+  const strip = h("div", { class: "tl-tabs tl-sheet-tabs", role: "tablist", hidden: "" }, ...tabs);
+  const open = (sheet: Sheet): void => {
+    code.el.hidden = sheet !== "code";
+    counters.el.hidden = sheet !== "counters";
+    for (const [i, name] of (["code", "counters"] as const).entries()) {
+      tabs[i]!.setAttribute("aria-selected", String(name === sheet));
+    }
+  };
+  code.onMetric = (metric) => counters.show(counts, metric);
+  open("code");
+  return {
+    el: h("div", { class: "tl-sheets" }, strip, code.el, counters.el),
+    show(next) {
+      counts = next;
+      strip.hidden = next === null;
+      counters.show(next, code.metric);
+      open(next === null ? "code" : "counters");
+    },
+  };
+}
