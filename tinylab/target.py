@@ -208,3 +208,81 @@ def caps_of(device: str) -> Caps:
 def as_target(value: Any) -> Target:
     """A Target or its text as a Target."""
     return value if isinstance(value, Target) else Target.parse(str(value))
+
+
+# *** what decides how many workgroups a GPU runs at a time, and what its memory likes
+
+
+class GPULimits(NamedTuple):
+    """One multiprocessor (NVIDIA) or compute unit (AMD), in the terms that occupancy is made of.
+
+    waves: most that are resident at a time. units: SIMDs (partitions), over which they are spread.
+    registers: 32-bit ones of each lane of a unit, which its waves share; register_unit: a wave gets
+    so many at a time. transaction_bytes: the least that memory moves. banks: of shared memory.
+    """
+
+    wave: int  # lanes
+    waves: int
+    groups: int  # workgroups resident at a time
+    registers: int
+    register_unit: int
+    most_registers: int  # of one lane
+    shared_bytes: int
+    group_shared_bytes: int  # most of one workgroup
+    shared_unit: int
+    reserved_shared: int  # of each workgroup, by the driver
+    transaction_bytes: int
+    banks: int
+    units: int
+    most_threads: int = 1024  # of a workgroup
+
+
+def _nvidia(waves: int, groups: int, shared_kb: int, reserved: int, unit: int) -> GPULimits:
+    """A multiprocessor: four parts of 16K registers, given to a warp 256 at a time: 8 a lane."""
+    return GPULimits(
+        32, waves, groups, 16384 // 32, 8, 255, shared_kb << 10, (shared_kb << 10) - reserved,
+        unit, reserved, 32, 32, 4,
+    )  # fmt: skip
+
+
+def _amd(
+    wave: int, units: int, unit_waves: int, registers: int, granule: int, most: int
+) -> GPULimits:
+    return GPULimits(
+        wave, units * unit_waves, 32, registers, granule, most, 64 << 10, 64 << 10, 512, 0, 128, 32,
+        units,
+    )  # fmt: skip
+
+
+# NVIDIA: warps, groups, shared memory and what is reserved of it as in the CUDA Core Compute
+# Libraries (cudax, arch_traits) and the "Technical specifications per compute capability" of the
+# CUDA C++ Programming Guide; units of allocation as in the occupancy calculator of the toolkit
+# (cuda_occupancy.h). A warp's requests are served in sectors of 32 bytes, shared memory has 32
+# banks of 4 bytes: CUDA C++ Best Practices Guide, "Device memory spaces".
+# AMD: waves, registers and their granules as LLVM computes them (its test of occupancy levels,
+# AMDGPU/occupancy-levels.ll), shared memory and its granules as in LLVM's "User Guide for AMDGPU
+# Backend"; lines of 128 bytes and banks as in the RDNA 3 and CDNA 3 and 4 instruction set guides.
+GPUS: dict[str, GPULimits] = {
+    "sm_70": _nvidia(64, 32, 96, 0, 256),
+    "sm_75": _nvidia(32, 16, 64, 0, 256),
+    "sm_80": _nvidia(64, 32, 164, 1024, 128),
+    "sm_86": _nvidia(48, 16, 100, 1024, 128),
+    "sm_90": _nvidia(64, 32, 228, 1024, 128),
+    "gfx942": _amd(64, 4, 8, 512, 8, 512),
+    "gfx950": _amd(64, 4, 8, 512, 8, 512)._replace(
+        shared_bytes=160 << 10, group_shared_bytes=160 << 10, shared_unit=1280, banks=64
+    ),
+    "gfx1100": _amd(32, 2, 16, 1536, 24, 256),
+    "gfx1200": _amd(32, 2, 16, 1536, 24, 256),
+}
+
+
+def gpu_limits(name: str) -> GPULimits:
+    """The limits of a GPU architecture.
+
+    Raises: DeviceError for one that is not in the table.
+    """
+    found = GPUS.get(name)
+    if found is None:
+        raise DeviceError(f"no limits are known of {name}", help=f"known are {', '.join(GPUS)}")
+    return found

@@ -7,7 +7,8 @@ device runs them, and says what it did as it does it.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from tinylab.opcodes import GroupOp, Ops
@@ -70,6 +71,8 @@ class Heard:
 class CountingCode(Code):
     """The function of a listing that also tells what it does."""
 
+    kinds: tuple[str, ...] = ("global",)
+
     def __init__(self, listing: Any, heard: Heard, uop_of: Sequence[int | None]) -> None:
         self.heard, self.uop_of = heard, uop_of
         super().__init__(listing)
@@ -111,7 +114,7 @@ class CountingCode(Code):
     def _tell(self, x: Instruction, at: int) -> None:
         place = self._symbol(x.arguments[0])
         memory = self.memories[place.buffer]
-        if memory.kind != "global":
+        if memory.kind not in self.kinds:
             return
         gate = "True"
         if len(x.arguments) > at:
@@ -133,21 +136,29 @@ _OWN = {
 }
 
 
-def interpret(program: UOp, data: dict[int, bytes], caches: Sequence[Cache]) -> Heard:
-    """Run a CPU program's lines in the interpreter; what it executed."""
+@contextmanager
+def handlers() -> Iterator[None]:
+    """Code that is made meanwhile tells what it does."""
     from tinylab.runtime import python_code
 
+    before = dict(python_code._HANDLERS)
+    python_code._HANDLERS.update(_OWN)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        python_code._HANDLERS.clear()
+        python_code._HANDLERS.update(before)
+
+
+def interpret(program: UOp, data: dict[int, bytes], caches: Sequence[Cache]) -> Heard:
+    """Run a CPU program's lines in the interpreter; what it executed."""
     lines = program.src[1].src
     rendered = PythonRenderer().render_lines(lines)
     listing = parse("\n".join(text for text, _ in rendered) + "\n")
     bases = dict(zip((f"data{s}" for s in data), layout(map(len, data.values())), strict=True))
     heard = Heard(caches, bases)
-    before = dict(python_code._HANDLERS)
-    python_code._HANDLERS.update(_OWN)  # type: ignore[arg-type]
-    try:
+    with handlers():
         code = CountingCode(listing, heard, [index for _, index in rendered])
-    finally:
-        python_code._HANDLERS.update(before)
     _run(code, program, data, heard)
     return heard
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -91,7 +92,8 @@ class Counting:
         progress("counting")
         counters = job.read(_run_apart(job, limit * (1 if limit_s else _COUNTING)))
         progress("timing the kernel itself")
-        elapsed_ns = _elapsed(edited, inputs, limit)
+        elapsed_ns, measured = _measured(edited, inputs, limit)
+        counters = counters + measured
         source = source_lines(edited, self.kernels.lines_of(kernel))
         return {
             **_plain(counters),
@@ -118,12 +120,19 @@ def _run_apart(job: counted.Job, limit_s: float) -> dict[int, bytes]:
     return outcome.outputs
 
 
-def _elapsed(kernel: KernelRecord, inputs: dict[int, bytes], limit_s: float) -> float:
-    """Nanoseconds of one run of the kernel itself: the middle of some."""
-    outcome = Worker.shared().run(job_of(kernel, inputs), limit_s, _BUDGET_S)
+def _measured(
+    kernel: KernelRecord, inputs: dict[int, bytes], limit_s: float
+) -> tuple[float, Counters]:
+    """(nanoseconds of one run of the kernel itself: the middle of some; what was measured)."""
+    from tinylab.helpers.perf_events import EVENTS
+    from tinylab.profiler.counters.measured import figures_of
+
+    job = dataclasses.replace(job_of(kernel, inputs), events=tuple(EVENTS))
+    outcome = Worker.shared().run(job, limit_s, _BUDGET_S)
     if not outcome.ok:
         raise _Failed(outcome.status, outcome.message)
-    return outcome.median_us * 1000 or outcome.first_ns
+    measured = figures_of(outcome.events, outcome.missing_events, outcome.event_runs or 1)
+    return outcome.median_us * 1000 or outcome.first_ns, measured
 
 
 def _plain(counters: Counters) -> Json:

@@ -68,6 +68,7 @@ class Job:
     parts: int = 1  # of a THREAD axis: global_size[0]
     arch: str = ""
     assembly: bool = False  # whether the text of its machine code is wanted
+    events: Sequence[str] = ()  # of `helpers.perf_events`, counted after the clock has run
 
 
 @dataclass
@@ -87,6 +88,9 @@ class Outcome:
     first_ns: float = 0.0  # the first run, caches cold
     assembly: str = ""
     log: str = ""  # what the compiler printed
+    events: dict[str, dict[str, float]] = field(default_factory=dict)  # value over all runs, share
+    missing_events: dict[str, str] = field(default_factory=dict)  # and why they are missing
+    event_runs: int = 0
 
     @property
     def ok(self) -> bool:
@@ -381,6 +385,7 @@ class _Session:
             "arch": job.arch,
             "assembly": job.assembly,
             "parts": job.parts,
+            "events": list(job.events),
             "vals": [v or 0 for v in job.vals],
             "regions": self.regions,
         }
@@ -399,8 +404,11 @@ class _Session:
         wanted = outcome.ok and self.budget_s > 0 and (self.accept is None or self.accept(outcome))
         channel.send({"do": "time" if wanted else "no", "budget_ns": int(self.budget_s * 1e9)})
         if wanted:
-            timed = self._receive(self.limit_s + self.budget_s)
+            timed = self._receive(self.limit_s + self.budget_s * (2 if job.events else 1))
             outcome.samples_ns, outcome.first_ns = timed["samples"], timed["first_ns"]
+            if job.events:
+                outcome.events, outcome.missing_events = timed["events"], timed["missing"]
+                outcome.event_runs = timed["event_runs"]
         return outcome
 
     def _receive(self, limit_s: float) -> dict[str, Any]:

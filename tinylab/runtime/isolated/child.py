@@ -23,8 +23,9 @@ import traceback
 from typing import Any
 
 from tinylab.errors import TinylabError
+from tinylab.helpers.perf_events import Counters
 from tinylab.runtime.compilers.llvm import Linked, LLVMCompiler
-from tinylab.runtime.cpu_threads import pool
+from tinylab.runtime.cpu_threads import KERNEL, pool
 from tinylab.runtime.isolated.channel import Channel, Closed
 from tinylab.runtime.isolated.memory import PAGE, UNKNOWN, Mapped, Region, map_page
 from tinylab.target import host_machine
@@ -242,7 +243,9 @@ class _Run:
         self.channel.send({"ran": once_ns})
         request, _, _ = self.channel.receive()
         if request["do"] == "time":
-            self.channel.send({"samples": self._time(request["budget_ns"]), "first_ns": once_ns})
+            samples = self._time(request["budget_ns"])
+            events = self._events(self.job["events"], request["budget_ns"])
+            self.channel.send({"samples": samples, "first_ns": once_ns, **events})
         mapped.close()
 
     def _compile(self) -> bytes:
@@ -277,6 +280,24 @@ class _Run:
         while len(samples) < 5 or (len(samples) < 200 and time.perf_counter_ns() < end):
             samples.append(self._sample(times))
         return samples
+
+    def _events(self, names: list[str], budget_ns: int) -> dict[str, Any]:
+        """What the processor and the system counted in some runs, on this thread alone.
+
+        The parts of a THREAD axis run one after another.
+        """
+        if not names:
+            return {}
+        call, runs, start = KERNEL(self.function), 0, time.perf_counter_ns()
+        counters = Counters(names)
+        with counters:
+            while runs == 0 or time.perf_counter_ns() - start < budget_ns:
+                for part in range(self.parts):
+                    call(self.pointers, self.values, part)
+                runs += 1
+        found = {n: {"value": r.value, "share": r.share} for n, r in counters.readings().items()}
+        counters.close()
+        return {"events": found, "missing": counters.missing, "event_runs": runs}
 
 
 _REPEAT = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, ctypes.c_int64)
