@@ -53,13 +53,18 @@ class Counting:
         opts: Sequence[Json] | None = None,
         progress: Progress = lambda text: None,
         limit_s: float | None = None,
+        target: str | None = None,
     ) -> Json:
         """The counters of a kernel with these opts, or with its own; see `messages.Counts`.
+
+        target: a GPU for which figures are estimated, with these opts or what suits it.
 
         Raises: LabError for a limit that is none, or opts that are no data of opts.
         """
         kernel = self.kernels.get(number)
         check_limit(limit_s)
+        if target is not None:
+            return self._estimated(kernel, opts, target)
         own = applied_opts(kernel)
         wanted = own if opts is None else opts_from_json(opts)
         answer: Json = {"kernel": number, "opts": [opt_json(o) for o in wanted], "status": "ok"}
@@ -72,6 +77,22 @@ class Counting:
             except TinylabError as error:
                 return {**answer, "status": "refused", "message": sentence(error)}
         return {**answer, "message": "", **found}
+
+    @staticmethod
+    def _estimated(kernel: KernelRecord, opts: Sequence[Json] | None, target: str) -> Json:
+        """Figures of the kernel on a GPU that is not here, from its graph."""
+        from tinylab.profiler.counters.estimated import estimate
+
+        if kernel.ast is None:
+            raise LabError(f"kernel {kernel.name} was not lowered here", help="run the cell again")
+        wanted = None if opts is None else opts_from_json(opts)
+        answer: Json = {"kernel": kernel.id, "opts": list(opts or ()), "target": target}
+        try:
+            counters = estimate(kernel.ast, target, wanted)
+        except TinylabError as error:
+            return {**answer, "status": "refused", "message": sentence(error)}
+        chosen = [opt_json(opt) for opt in counters.opts]
+        return {**answer, "status": "ok", "message": "", "opts": chosen, **_plain(counters)}
 
     def _counted(
         self,

@@ -54,7 +54,7 @@ class Desk:
                 args["kernel"], args["opts"], push, args.get("limit")
             ),
             "count": lambda args, push: self.count(
-                args["kernel"], args.get("opts"), push, args.get("limit")
+                args["kernel"], args.get("opts"), push, args.get("limit"), args.get("target")
             ),
             "row": lambda args, push: {"row": self.bench.row(args["kernel"], args["row"])},
             "stop": lambda args, push: self.bench.stop(args["kernel"]),
@@ -174,12 +174,14 @@ class Desk:
         opts: list[Json] | None = None,
         push: Push | None = None,
         limit_s: float | None = None,
+        target: str | None = None,
     ) -> Json:
         """Counters of a kernel with these opts, a roofline, advice; runs the kernel apart.
 
-        One run may take `limit_s`; not given, what suits the kernel.
+        One run may take `limit_s`; not given, what suits the kernel. With a `target`, a GPU such as
+        "sm_80", nothing is run: figures are estimated.
         """
-        return self.counting.count(kernel, opts, _progress(kernel, push), limit_s)
+        return self.counting.count(kernel, opts, _progress(kernel, push), limit_s, target)
 
     def more(self, args: Json) -> Json:
         """The next page of a long answer; `kind` says of which, `after` how many are known."""
@@ -201,10 +203,11 @@ def _progress(kernel: int, push: Push | None) -> Callable[[str], None]:
     return say
 
 
-_OPTIONAL = ("pass", "from", "limit")
+_OPTIONAL = ("pass", "from", "limit", "target")
 _KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("pass", "k", "node", "row", "kernel", "after"), (int, "a whole number")),
     "query": (str, "a text"),
+    "target": (str, 'the name of a GPU, such as "sm_80"'),
     "from": (dict, 'a place, such as {"pass": 4, "k": 11}'),
 }
 

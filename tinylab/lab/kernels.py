@@ -10,6 +10,7 @@ from tinylab.errors import LabError, TinylabError
 from tinylab.lab.graph import Json
 from tinylab.lab.work import useful_work
 from tinylab.opcodes import Ops, axis_letters
+from tinylab.target import GPUS
 from tinylab.trace.lineage import Lineage
 from tinylab.trace.parts import opt_text
 from tinylab.trace.record import KernelRecord, Record
@@ -89,6 +90,7 @@ class Kernels:
             "reason": kernel.reason,
             "opts": [opt_json(opt) for opt in applied_opts(kernel)],
             "allowed": {"ops": allowed_ops(kernel)},
+            "targets": list(GPUS),
             "axes": axes_or_none(kernel, applied_opts(kernel)),
             "source": source,
             "assembly": assembly_lines(kernel, source),

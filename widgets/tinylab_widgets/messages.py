@@ -298,6 +298,7 @@ class KernelDetail(TypedDict):
     reason: str
     opts: list[OptEdit]
     allowed: AllowedOpts
+    targets: NotRequired[list[str]]
     axes: list[Axis]
     source: list[SourceLine]
     assembly: list[AssemblyLine]
@@ -459,6 +460,7 @@ class Counts(TypedDict):
     opts: list[OptEdit]
     status: str
     message: str
+    target: NotRequired[str]
     figures: NotRequired[list[Figure]]
     uops: NotRequired[list[UopCounts]]
     buffers: NotRequired[list[BufferCounts]]

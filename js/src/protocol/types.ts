@@ -262,6 +262,7 @@ export interface KernelDetail {
   readonly reason: string;
   readonly opts: readonly OptEdit[];
   readonly allowed: AllowedOpts;
+  readonly targets?: readonly string[];
   readonly axes: readonly Axis[];
   readonly source: readonly SourceLine[];
   readonly assembly: readonly AssemblyLine[];
@@ -405,6 +406,7 @@ export interface Counts {
   readonly opts: readonly OptEdit[];
   readonly status: string;
   readonly message: string;
+  readonly target?: string;
   readonly figures?: readonly Figure[];
   readonly uops?: readonly UopCounts[];
   readonly buffers?: readonly BufferCounts[];

@@ -83,6 +83,12 @@ export function benchView(
     () => void countIt(),
     { name: "count" },
   );
+  const target = h("select", {
+    class: "tl-field",
+    "data-name": "target",
+    "aria-label": "what the figures are of",
+    title: "Count here, or estimate for a GPU from the kernel's graph",
+  });
   const advice = adviceView((opts) => {
     load(opts);
     setText(status, "opts of the advice: Run tries them");
@@ -140,7 +146,10 @@ export function benchView(
     setText(status, "starting …");
     state();
     try {
-      const counts = await session.client.ask("count", { kernel, opts: form.opts });
+      const gpu = target.value || null;
+      // Opts that nobody edited were chosen for this machine: a GPU's are chosen for it.
+      const opts = gpu !== null && !isEdited() ? null : form.opts;
+      const counts = await session.client.ask("count", { kernel, opts, target: gpu });
       if (detail?.id === kernel) takeCounts(counts);
     } catch (error) {
       session.report(error);
@@ -150,16 +159,18 @@ export function benchView(
       state();
     }
   };
+  const isEdited = (): boolean =>
+    form.opts.map(optText).join() !== (detail?.opts ?? []).map(optText).join();
   const takeCounts = (counts: Counts): void => {
     if (!isCounted(counts)) {
       setText(status, `${STATUS[counts.status] ?? counts.status}: ${counts.message}`);
       return;
     }
     setText(status, "");
-    const { source = [], assembly = [], uops = [] } = counts;
+    const { source = [], assembly = [], uops = [], advice: found } = counts;
     code.metric = firstMetric(uops);
-    code.show({ source, assembly, language: detail?.language ?? "" }, uops);
-    advice.show(counts.advice ?? []);
+    if (source.length > 0) code.show({ source, assembly, language: detail?.language ?? "" }, uops);
+    advice.show(found ?? null);
     tell(counts);
   };
   const take = (kernel: number, row: HistoryRow): void => {
@@ -257,6 +268,12 @@ export function benchView(
       setText(status, "");
       code.show(found);
       form.set(found.opts, found.allowed.ops);
+      const targets = found.targets ?? [];
+      target.hidden = targets.length === 0;
+      target.replaceChildren(
+        h("option", { value: "" }, "here"),
+        ...targets.map((name) => h("option", { value: name }, name)),
+      );
       form.check(found.axes, null);
       void check();
       chosen = null;
@@ -286,7 +303,7 @@ export function benchView(
       h("header", { class: "tl-head" }, title, h("span", { class: "tl-buttons" }, reset, clear)),
       reason,
       form.el,
-      h("div", { class: "tl-run-row" }, runButton, countButton, stopButton, status),
+      h("div", { class: "tl-run-row" }, runButton, countButton, target, stopButton, status),
     ),
     advice.el,
     h(

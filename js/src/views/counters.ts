@@ -24,7 +24,8 @@ export function countersView(_context: Context, choose: (uop: number) => void): 
         columns.replaceChildren();
         return;
       }
-      const opts = counts.opts.map(optText).join(" ") || "no opts";
+      const chosen = counts.opts.map(optText).join(" ") || "no opts";
+      const opts = counts.target ? `${counts.target} · ${chosen}` : chosen;
       columns.replaceChildren(
         counts.roofline ? part(`Roofline · ${opts}`, rooflineView(counts.roofline)) : "",
         part(
@@ -32,7 +33,7 @@ export function countersView(_context: Context, choose: (uop: number) => void): 
           figures(counts),
           ...(counts.notes ?? []).map((note) => h("p", { class: "tl-hint" }, note)),
         ),
-        part("Caches", levels(counts.levels ?? [])),
+        counts.levels?.length ? part("Caches", levels(counts.levels)) : "",
         part("Buffers", buffers(counts)),
         part("Loops", loops(counts)),
         cells(counts),
@@ -135,7 +136,7 @@ function buffers(counts: Counts): HTMLElement {
         cell(buffer.loads ? bytes(buffer.bytes_loaded) : "–"),
         cell(buffer.stores ? bytes(buffer.bytes_stored) : "–"),
         cell(bytes(buffer.unique_bytes)),
-        cell(compact(buffer.misses[0] ?? 0)),
+        cell(buffer.misses.length > 0 ? compact(buffer.misses[0]!) : "–"),
       ),
     ),
   );

@@ -16,6 +16,7 @@ type Sheet = "code" | "counters";
 export function kernelSheets(context: Context, code: CodeView): Sheets {
   let counts: Counts | null = null;
   const counters = countersView(context, (uop) => {
+    if (!counts?.source?.length) return; // estimated for a GPU: there is no text of it
     open("code");
     code.chooseUop(uop);
   });

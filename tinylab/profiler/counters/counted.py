@@ -292,6 +292,7 @@ class _Reading:
             levels,
             "counted",
             tuple(self._notes()),
+            self.job.program.src[0].arg.applied_opts,
             self.outputs,
         )
 

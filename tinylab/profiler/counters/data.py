@@ -108,6 +108,7 @@ class Counters:
     levels: tuple[LevelCounts, ...] = ()
     kind: Kind = "counted"  # of the tables; each figure says its own
     notes: tuple[str, ...] = ()
+    opts: tuple[Any, ...] = field(default=(), repr=False)  # that the kernel was lowered with
     outputs: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> Figure:
@@ -147,8 +148,8 @@ class Counters:
 
     def to_json(self) -> Json:
         """Plain data for a front end."""
-        plain = dataclasses.asdict(dataclasses.replace(self, outputs={}))
-        del plain["outputs"]
+        plain = dataclasses.asdict(dataclasses.replace(self, outputs={}, opts=()))
+        del plain["outputs"], plain["opts"]
         return plain
 
     def table(self) -> str:

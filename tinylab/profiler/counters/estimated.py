@@ -133,6 +133,7 @@ class _Estimate:
             loops,
             kind="estimated",
             notes=(f"estimated for {self.target} from the kernel's graph", *self.notes),
+            opts=self.program.src[0].arg.applied_opts,
         )
 
     # *** how often lines run
