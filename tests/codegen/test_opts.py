@@ -36,10 +36,10 @@ def renderer(device: str = "CPU") -> Any:
 
 
 def scheduler(kernel: UOp, device: str = "CPU") -> Scheduler:
-    from tinylab.codegen import _grid_axes
+    from tinylab.codegen import grid_axes
 
     ren = renderer(device)
-    return Scheduler(_grid_axes(run_passes(kernel, SIMPLIFY, ren), ren), ren)
+    return Scheduler(grid_axes(run_passes(kernel, SIMPLIFY, ren), ren), ren)
 
 
 def applied(kernel: UOp, *opts: Opt, device: str = "CPU") -> Scheduler:
@@ -64,7 +64,7 @@ def test_axes_are_ordered_by_kind_then_id() -> None:
     assert k.axis_types[-1] is AxisType.UNROLL
 
 
-def test_grid_axes_come_first_on_a_target_with_workgroups() -> None:
+def testgrid_axes_come_first_on_a_target_with_workgroups() -> None:
     k = applied(
         matmul(16, 32, 8), Opt(OptOps.LOCAL, 0, 4), Opt(OptOps.GROUPTOP, 0, 2), device="PYTHON"
     )

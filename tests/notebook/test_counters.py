@@ -76,6 +76,17 @@ def test_a_slow_kernel_is_counted_and_its_advice_taken(
         timeout=60_000,
     )
     assert _misses(nb) < misses / 4
+
+    # For a GPU nothing is run: every figure says that it is estimated.
+    view.locator("[data-name=target]").select_option("sm_80")
+    view.locator("[data-name=count]").click()
+    nb.page.wait_for_function(
+        "() => /sm_80/.test(document.querySelector('.tl-counter-part h4')?.textContent)",
+        timeout=60_000,
+    )
+    assert set(view.locator(".tl-counters .tl-source").all_inner_texts()) == {"estimated"}
+    assert "coalescing" in view.locator("table[aria-label=figures]").inner_text()
+    view.screenshot(path=str(shots / f"estimated-{theme}.png"))
     nb.check()
 
 

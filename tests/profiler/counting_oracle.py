@@ -34,8 +34,10 @@ class Heard:
         self.seen: set[int] = set()
         self.sets: dict[tuple[int, int, int], OrderedDict[int, None]] = {}
 
-    def access(self, line: int, buffer: str, at: Any, gates: Any, size: int, width: int) -> None:
-        """A load or store: of one element, or of rows of lanes."""
+    def access(
+        self, line: int, buffer: str, at: Any, gates: Any, size: int, width: int, lanewise: bool
+    ) -> None:
+        """A load or store: of one element, or of rows of lanes, perhaps with gates of their own."""
         places = at if isinstance(at, list | tuple) else [at]
         opened = gates if isinstance(gates, list) else [gates] * len(places)
         last = None
@@ -116,14 +118,15 @@ class CountingCode(Code):
         memory = self.memories[place.buffer]
         if memory.kind not in self.kinds:
             return
-        gate = "True"
+        gate, lanewise = "True", False
         if len(x.arguments) > at:
-            gate = self._list(self._value(x.arguments[at]), place.shape or (1,))
+            symbol = self._value(x.arguments[at])
+            gate, lanewise = self._list(symbol, place.shape or (1,)), bool(symbol.shape)
         width = place.shape[-1] if place.shape else 1
         arguments = f"{self._uop(x)}, {memory.name[2:]!r}, {self._offsets(place)}, {gate}"
         self._emit(
             f"{self._keep(self.heard, 'heard')}.access("
-            f"{arguments}, {memory.dtype.itemsize}, {width})"
+            f"{arguments}, {memory.dtype.itemsize}, {width}, {lanewise})"
         )
 
 

@@ -27,13 +27,15 @@ class HeardLanes(Heard):
             lambda: defaultdict(lambda: defaultdict(list))
         )
 
-    def access(self, line: int, buffer: str, at: Any, gates: Any, size: int, width: int) -> None:
+    def access(
+        self, line: int, buffer: str, at: Any, gates: Any, size: int, width: int, lanewise: bool
+    ) -> None:
         places = list(at) if isinstance(at, list | tuple) else [at]
         opened = gates if isinstance(gates, list) else [gates] * len(places)
         mine = self.lanes[line][self.at[0]][self.at[1]]
         is_window = places == list(range(places[0], places[0] + len(places)))
-        if is_window and all(opened):
-            mine.append((places[0] * size, size * len(places)))
+        if is_window and not lanewise:
+            mine.append((places[0] * size if opened[0] else -1, size * len(places)))
         else:
             mine += [(p * size if g else -1, size) for p, g in zip(places, opened, strict=True)]
 

@@ -16,10 +16,11 @@ from tinylab.device import Device
 from tinylab.helpers.context import Context
 from tinylab.lab.kernels import opts_from_json
 from tinylab.opcodes import Ops
-from tinylab.profiler.advice import Advice, advise
+from tinylab.profiler.advice import Advice, advise, advise_gpu
 from tinylab.profiler.counters import counted
 from tinylab.profiler.counters.cache import Cache
 from tinylab.profiler.counters.data import Counters
+from tinylab.profiler.counters.estimated import estimate
 from tinylab.uop.ops import UOp
 
 CACHES = (Cache("L1", 8 << 10, 4), Cache("L2", 128 << 10, 8))
@@ -158,3 +159,29 @@ def test_every_advice_is_accepted_by_its_kernel(name: str, tries: list[Opt], wor
             plain = advice.to_json()
             assert tuple(opts_from_json(plain["opts"])) == advice.opts
             assert plain["figures"]
+
+
+# *** GPUs
+
+
+def test_a_wave_is_laid_along_memory() -> None:
+    """The advice's own estimate is what its opts give."""
+    kernel, bad = elementwise(256, 256), (Opt(OptOps.LOCAL, 0, 32),)
+    before = estimate(kernel, "sm_80", bad)
+    found = {a.name: a for a in advise_gpu(kernel, bad, "sm_80")}
+    advice = found["coalescing"]
+    assert "neighbours of a wave touch memory far apart" in advice.title
+    assert [f.name for f in advice.figures] == ["coalescing", "coalescing with it"]
+    assert {f.kind for f in advice.figures} == {"estimated"}
+    assert advice.figures[0] == before["coalescing"]
+    after = estimate(kernel, "sm_80", advice.opts)
+    assert after["coalescing"].value == pytest.approx(advice.figures[1].value, rel=0.1)
+    assert after["coalescing"].value > 2 * before["coalescing"].value
+
+
+def test_small_workgroups_are_enlarged() -> None:
+    kernel = elementwise(256, 256)
+    found = {a.name: a for a in advise_gpu(kernel, (), "sm_80")}
+    advice = found["occupancy"]
+    assert estimate(kernel, "sm_80", advice.opts)["occupancy"].value == 1
+    assert not advise_gpu(kernel, advice.opts, "sm_80")

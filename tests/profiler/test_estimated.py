@@ -22,22 +22,21 @@ from tests.codegen.kernels import (
 )
 from tests.profiler.lane_oracle import waves_of
 from tests.profiler.test_counted import strided
-from tinylab.codegen import do_to_program
+from tinylab.codegen import SIMPLIFY, do_to_program, grid_axes
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps
 from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.dtype import dtypes
 from tinylab.errors import CounterError, DeviceError
-from tinylab.opcodes import AxisType, Ops
+from tinylab.opcodes import Ops
 from tinylab.profiler.counters.data import Counters
 from tinylab.profiler.counters.estimated import GridRenderer, _Estimate, estimate, unique_bytes
 from tinylab.profiler.counters.lanes import Unknown, conflicts, evaluate, transactions
 from tinylab.profiler.counters.occupancy import occupancy, registers
 from tinylab.target import GPUS, gpu_limits
-from tinylab.uop.ops import UOp
+from tinylab.uop.ops import UOp, run_passes
 
 LANES = np.arange(32, dtype=np.int64)
 LOCAL, UPCAST, GROUP, UNROLL = OptOps.LOCAL, OptOps.UPCAST, OptOps.GROUP, OptOps.UNROLL
-REDUCE = AxisType.REDUCE
 
 
 def values(counters: Counters, *names: str) -> tuple[float, ...]:
@@ -165,7 +164,7 @@ def test_limits_are_whole(target: str) -> None:
 
 def lines_of(kernel: UOp, *opts: Opt) -> tuple[UOp, ...]:
     tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
-    return do_to_program(tuned, GridRenderer(gpu_limits("sm_80"))).src[1].src
+    return do_to_program(tuned, GridRenderer("sm_80")).src[1].src
 
 
 def test_registers_grow_with_the_tile() -> None:
@@ -306,9 +305,8 @@ SHAPED = st.one_of(
 
 
 def legal(kernel: UOp, tries: list[Opt], target: str) -> tuple[Opt, ...]:
-    i = [u for u in kernel.toposort() if u.op is Ops.RANGE and u.arg[-1] is AxisType.WEAK]
-    grid = kernel.substitute({r: r.replace(arg=r.arg.with_kind(AxisType.GLOBAL)) for r in i})
-    k = Scheduler(grid, GridRenderer(gpu_limits(target)))
+    ren = GridRenderer(target)
+    k = Scheduler(grid_axes(run_passes(kernel, SIMPLIFY, ren), ren), ren)
     for opt in tries:
         try:
             k.apply_opt(opt)
@@ -322,7 +320,7 @@ def legal(kernel: UOp, tries: list[Opt], target: str) -> tuple[Opt, ...]:
 def test_lanes_of_random_kernels_by_enumeration(kernel: UOp, tries: list[Opt], target: str) -> None:
     limits = gpu_limits(target)
     tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=legal(kernel, tries, target)))
-    program = do_to_program(tuned, GridRenderer(limits))
+    program = do_to_program(tuned, GridRenderer(target))
     found = _Estimate(program, {}, target, limits, 1 << 30)
     found.counters()
     data = {

@@ -56,6 +56,7 @@ __all__ = [
     "apply_opts",
     "do_to_program",
     "full_rewrite_to_sink",
+    "grid_axes",
     "line_rewrite",
     "to_program",
 ]
@@ -67,7 +68,7 @@ def apply_opts(sink: UOp, ren: Renderer) -> UOp:
     Raises: KernelOptError for an opt that is asked for and not legal.
     """
     info: KernelInfo = sink.arg
-    k = Scheduler(_grid_axes(sink, ren), ren)
+    k = Scheduler(grid_axes(sink, ren), ren)
     if info.opts_to_apply is not None:
         for opt in info.opts_to_apply:
             k.apply_opt(opt)
@@ -76,7 +77,7 @@ def apply_opts(sink: UOp, ren: Renderer) -> UOp:
     return k.get_optimized_ast()
 
 
-def _grid_axes(sink: UOp, ren: Renderer) -> UOp:
+def grid_axes(sink: UOp, ren: Renderer) -> UOp:
     """Undecided output axes are the grid, where the target has one."""
     if not ren.has_local:
         return sink

@@ -98,6 +98,11 @@ class Bench:
         self._stop = threading.Event()
         self._lock = threading.Lock()  # one candidate at a time: two would spoil the clock
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the run that is going on was told to end."""
+        return self._stop.is_set()
+
     def history(self, kernel: int) -> list[Json]:
         """What was tried on a kernel, oldest first."""
         return [tried.row() for tried in self._tried.get(kernel, ())]

@@ -78,9 +78,14 @@ class Counting:
                 return {**answer, "status": "refused", "message": sentence(error)}
         return {**answer, "message": "", **found}
 
+    def _go_on(self) -> None:
+        if self.bench.is_stopped:
+            raise _Failed("stopped", "it was stopped")
+
     @staticmethod
     def _estimated(kernel: KernelRecord, opts: Sequence[Json] | None, target: str) -> Json:
         """Figures of the kernel on a GPU that is not here, from its graph."""
+        from tinylab.profiler.advice import advise_gpu
         from tinylab.profiler.counters.estimated import estimate
 
         if kernel.ast is None:
@@ -92,7 +97,9 @@ class Counting:
         except TinylabError as error:
             return {**answer, "status": "refused", "message": sentence(error)}
         chosen = [opt_json(opt) for opt in counters.opts]
-        return {**answer, "status": "ok", "message": "", "opts": chosen, **_plain(counters)}
+        advice = [each.to_json() for each in advise_gpu(kernel.ast, counters.opts, target)]
+        answer.update(status="ok", message="", opts=chosen, advice=advice)
+        return {**answer, **_plain(counters)}
 
     def _counted(
         self,
@@ -110,8 +117,10 @@ class Counting:
         inputs = inputs_for(kernel)
         limit = limit_s or limit_of(useful_work(kernel), elapsed(kernel))
         job = counted.build(edited.program, inputs)
+        self._go_on()
         progress("counting")
         counters = job.read(_run_apart(job, limit * (1 if limit_s else _COUNTING)))
+        self._go_on()
         progress("timing the kernel itself")
         elapsed_ns, measured = _measured(edited, inputs, limit)
         counters = counters + measured

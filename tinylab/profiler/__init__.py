@@ -1,4 +1,4 @@
-"""Where the time went: captures of counters and thread traces, read and summed.
+"""Where the time went: counters of kernels, advice; captures of counters and thread traces.
 
 Names are loaded on first use: reading arguments of a command must not wait for numpy.
 """
@@ -8,12 +8,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tinylab.profiler.advice import advise as advise
     from tinylab.profiler.capture import Capture as Capture, read_capture as read_capture
+    from tinylab.profiler.counters.cache import Cache as Cache
+    from tinylab.profiler.counters.counted import count as count
+    from tinylab.profiler.counters.data import Counters as Counters
+    from tinylab.profiler.counters.estimated import estimate as estimate
     from tinylab.profiler.sqtt.encode import encode as encode
     from tinylab.profiler.sqtt.trace import Trace as Trace
     from tinylab.profiler.summary import summarize as summarize
 
 _HOMES = {
+    "Cache": "counters.cache",
+    "Counters": "counters.data",
+    "advise": "advice",
+    "count": "counters.counted",
+    "estimate": "counters.estimated",
     "Capture": "capture",
     "read_capture": "capture",
     "Trace": "sqtt.trace",

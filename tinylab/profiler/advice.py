@@ -10,18 +10,20 @@ opt that the kernel refuses is not advised.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from tinylab.codegen import SIMPLIFY
+from tinylab.codegen import SIMPLIFY, grid_axes
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps
 from tinylab.codegen.opt.actions import max_threads
 from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.codegen.opt.strides import Access, accesses
 from tinylab.codegen.range_tools import OUTPUT_KINDS, size_of
 from tinylab.dtype import dtypes
+from tinylab.errors import CounterError
 from tinylab.opcodes import AxisType
 from tinylab.profiler.counters.data import Counters, Figure, Json, UopCounts, number
 from tinylab.trace import events
@@ -36,7 +38,7 @@ _UNITS = "two units of four cycles each"
 _MOST_VECTORS = 16  # of a tile: more of them do not stay in registers
 _WORTH_OPTS = 1e4  # operations: a smaller kernel takes as long to call
 _WORTH_THREADS = 1e6  # operations or elements: below, handing out the work costs more
-_AMOUNTS = (16, 8, 4, 2)
+_AMOUNTS = (32, 16, 8, 4, 2)
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,71 @@ def advise(ast: UOp, opts: Sequence[Opt], counters: Counters, renderer: Renderer
         return found
 
 
+def advise_gpu(ast: UOp, opts: Sequence[Opt], target: str) -> list[Advice]:
+    """What to try on a kernel for a GPU that is not here: what its estimates say is better.
+
+    ast: the kernel before any opt. Each advice was estimated itself: its figures are both.
+    """
+    from tinylab.profiler.counters.estimated import GridRenderer, estimate
+
+    with events.quietly():
+        ren = GridRenderer(target)
+        plain = grid_axes(run_passes(ast, SIMPLIFY, ren), ren)
+        known = _Kernel(plain, tuple(opts), estimate(ast, target, opts), ren)
+        found: dict[str, tuple[float, Advice]] = {}
+        for title, tried in _workgroups(known):
+            try:
+                after = estimate(ast, target, tried, _PLACES)
+            except CounterError:  # a workgroup that no multiprocessor has room for
+                continue
+            for name in ("coalescing", "occupancy"):
+                if name not in {f.name for f in after} or not known.counters.get(name):
+                    continue
+                gain = after.get(name) / known.counters.get(name)
+                lost = after.get("coalescing", 1) < 0.9 * known.counters.get("coalescing", 1)
+                if gain < _GAIN or lost or gain <= found.get(name, (0.0, None))[0]:
+                    continue
+                figures = (
+                    known.counters[name],
+                    dataclasses.replace(after[name], name=f"{name} with it"),
+                )
+                found[name] = gain, Advice(name, f"{_WHY[name]}: {title}", figures, tried)
+        advised = [advice for _, advice in found.values()]
+        return [a for i, a in enumerate(advised) if a.opts not in [b.opts for b in advised[:i]]]
+
+
+_GAIN = 1.3
+_PLACES = 256
+_WHY = {
+    "coalescing": "neighbours of a wave touch memory far apart",
+    "occupancy": "workgroups leave room for more waves",
+}
+
+
+def _workgroups(k: _Kernel) -> Iterator[tuple[str, tuple[Opt, ...]]]:
+    """Workgroups along other axes, behind the opts that are there or in their place."""
+    for axis, r in enumerate(k.axes):
+        if r.arg[-1] is AxisType.GLOBAL:
+            for amount in (128, 64, 32, 8, 4):
+                more = k.with_opts(Opt(OptOps.LOCAL, axis, amount))
+                if more:
+                    yield f"{amount} steps of axis {axis} to the workgroup", more
+    bare = _Kernel(k.bare, (), k.counters, k.ren)
+    for axis, r in enumerate(bare.axes):
+        if r.arg[-1] is AxisType.GLOBAL and k.opts:
+            instead = bare.try_amounts(OptOps.LOCAL, axis, 32)
+            if instead:
+                steps = instead[-1].arg
+                yield f"no opts but {steps} steps of axis {axis} to the workgroup", instead
+
+
 class _Kernel:
     """A kernel with its opts applied: axes, strides, and what was counted."""
 
     def __init__(
         self, ast: UOp, opts: tuple[Opt, ...], counters: Counters, renderer: Renderer
     ) -> None:
-        self.opts, self.counters, self.ren = opts, counters, renderer
+        self.opts, self.counters, self.ren, self.bare = opts, counters, renderer, ast
         self.tuned = Scheduler(ast, renderer)
         for opt in opts:
             self.tuned.apply_opt(opt)

@@ -17,9 +17,12 @@ export interface CountersView {
 export function countersView(_context: Context, choose: (uop: number) => void): CountersView {
   const columns = h("div", { class: "tl-counter-columns" });
   const el = h("div", { class: "tl-counters", tabindex: "0", "aria-label": "counters" }, columns);
+  let shown: Counts | null = null;
   return {
     el,
     show(counts, metric) {
+      if (counts !== shown) el.scrollTop = 0;
+      shown = counts;
       if (!isCounted(counts)) {
         columns.replaceChildren();
         return;

@@ -27,7 +27,7 @@ from tinylab.profiler.counters.kinds import FLOPS, addressing, buffer_of, lanes_
 from tinylab.profiler.counters.lanes import Unknown, conflicts, evaluate, transactions
 from tinylab.profiler.counters.occupancy import occupancy, registers, shared_bytes
 from tinylab.renderer import Renderer
-from tinylab.target import Caps, GPULimits, gpu_limits
+from tinylab.target import Caps, GPULimits, Target, gpu_limits
 from tinylab.trace import events
 from tinylab.uop.ops import UOp
 
@@ -47,8 +47,9 @@ class GridRenderer(Renderer):
     device = "GRID"
     code_for_op = _GPU_OPS
 
-    def __init__(self, limits: GPULimits) -> None:
-        super().__init__()
+    def __init__(self, name: str) -> None:
+        super().__init__(Target(self.device, arch=name))
+        limits = gpu_limits(name)
         self.caps = Caps(
             has_local=True,
             has_shared=True,
@@ -77,7 +78,7 @@ def estimate(
     if opts is not None:
         tuned = ast.replace(arg=ast.arg._replace(opts_to_apply=tuple(opts)))
     with events.quietly():
-        program = do_to_program(tuned, GridRenderer(limits))
+        program = do_to_program(tuned, GridRenderer(target))
         unique = unique_bytes(ast)
     return _Estimate(program, unique, target, limits, most_places).counters()
 
@@ -178,15 +179,16 @@ class _Estimate:
         size = buffer.dtype.itemsize
         total = _Access(0, 0, 0, 0)
         try:
-            for addresses, width in self._addresses(i, u):
-                for wave in addresses:
-                    if is_shared:
-                        turns, least = conflicts(wave, size * width, self.limits.banks)
-                        found = _Access(turns, least, 0, 1)
-                    else:
-                        piece = self.limits.transaction_bytes
-                        found = _Access(*transactions(wave, size * width, piece), 1)
-                    total = _plus(total, found)
+            for waves, width in self._addresses(i, u):
+                if is_shared:
+                    turns = [conflicts(w, size * width, self.limits.banks) for w in waves]
+                    found = _Access(
+                        sum(t for t, _ in turns), sum(n for _, n in turns), 0, len(waves)
+                    )
+                else:
+                    piece = self.limits.transaction_bytes
+                    found = _Access(*transactions(waves, size * width, piece), len(waves))
+                total = _plus(total, found)
         except Unknown:
             self.notes[f"line {i} is left out: its address depends on what is loaded"] = None
             return None
@@ -212,10 +214,9 @@ class _Estimate:
             if not index.shape and len(shape) > 1:  # a window whose lanes have gates of their own
                 found = found + size * np.arange(shape[0])[:, None]
             found = np.where(opened, found, -1).reshape(-1, self.threads)
-            for lane in found:
-                padded = np.full(self.waves * self.limits.wave, -1, np.int64)
-                padded[: self.threads] = lane
-                yield padded.reshape(self.waves, self.limits.wave), width
+            padded = np.full((len(found), self.waves * self.limits.wave), -1, np.int64)
+            padded[:, : self.threads] = found
+            yield padded.reshape(-1, self.limits.wave), width
 
     def _lane_values(self) -> dict[UOp, Any]:
         """The place in the workgroup of each of its threads, the first axis fastest."""

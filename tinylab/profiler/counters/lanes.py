@@ -30,18 +30,24 @@ class Traffic(NamedTuple):
 def transactions(addresses: Addresses, size: int, piece: int) -> Traffic:
     """How many pieces of memory a wave touches, each lane `size` bytes from its address on.
 
+    Several waves, one a row, are added up.
+
     32 lanes side by side of 4 bytes, pieces of 32 -> 4;  each 128 bytes apart -> 32
     """
     import numpy as np
 
-    lanes = addresses[addresses >= 0]
-    if not len(lanes):
-        return Traffic(0, 0, 0)
-    first, last = lanes // piece, (lanes + size - 1) // piece
-    pieces = {int(p) for a, b in zip(first, last, strict=True) for p in range(a, b + 1)}
-    starts = np.unique(lanes)
-    covered = int(np.minimum(np.diff(starts), size).sum()) + size
-    return Traffic(len(pieces), -(-covered // piece), covered)
+    waves = np.sort(np.atleast_2d(addresses), axis=1)
+    opened = waves >= 0
+    more = np.arange((size - 1) // piece + 2)  # pieces that a lane may reach, from its first on
+    reached = waves[:, :, None] // piece + more
+    inside = opened[:, :, None] & (reached <= (waves[:, :, None] + size - 1) // piece)
+    touched = np.sort(np.where(inside, reached, -1).reshape(len(waves), -1), axis=1)
+    is_new = np.diff(touched, axis=1, prepend=-1) > 0
+    # Each lane covers up to where the next one begins.
+    gaps = np.minimum(np.diff(waves, axis=1), size)
+    covered = (gaps * opened[:, :-1]).sum(axis=1) + size * opened[:, -1]
+    least = -(-covered // piece)
+    return Traffic(int(is_new.sum()), int(least.sum()), int(covered.sum()))
 
 
 def conflicts(addresses: Addresses, size: int, banks: int) -> tuple[int, int]:
