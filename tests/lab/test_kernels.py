@@ -271,3 +271,21 @@ def test_a_kernel_is_one_line(desk, matmul):
         assert len(repr(shown)) < 300
         assert "\n" not in repr(shown)
         assert "\x1b" not in repr(shown)
+
+
+def test_axes_are_those_that_opts_count():
+    """Three ranges that lie one behind another are one axis when opts are applied."""
+    cell = (
+        "from tinygrad import Tensor\na = Tensor.ones(8, 16, 32).contiguous().realize()\n"
+        "(a + a).realize()\n"
+    )
+    run = run_cell(cell, {}, device="CPU", noopt=True)
+    assert run.error is None, run.error
+    desk = Desk(run.record)
+    number = desk.overview()["kernels"][-1]["id"]
+    assert [a["size"] for a in desk.answer("kernel", {"kernel": number})["axes"]] == ["4096"]
+    opts = [{"op": "UPCAST", "axis": 1, "arg": 4}]
+    problem = desk.answer("actions", {"kernel": number, "opts": opts})["problems"]
+    row = desk.answer("run", {"kernel": number, "opts": opts})["row"]
+    assert row["status"] == "refused"
+    assert problem["message"] == row["message"]

@@ -282,15 +282,19 @@ def scheduler(kernel: KernelRecord) -> Scheduler:
     Raises: LabError for a kernel that was not lowered in this process, DeviceError for one of a
     device that does not open.
     """
+    from tinylab.codegen import SIMPLIFY, grid_axes
     from tinylab.codegen.opt.kernel import Scheduler
     from tinylab.device import Device
+    from tinylab.uop.ops import run_passes
 
     if kernel.ast is None:
         raise LabError(
             f"kernel {function_name(kernel)} was not lowered here: its graph is only a picture",
             help="run the cell again to change its opts",
         )
-    return Scheduler(kernel.ast, Device[kernel.device or None].renderer)
+    ren = Device[kernel.device or None].renderer
+    # Opts count the axes that are there when they are applied: ranges may have been merged.
+    return Scheduler(grid_axes(run_passes(kernel.ast, SIMPLIFY, ren), ren), ren)
 
 
 def axes(kernel: KernelRecord, opts: Sequence[Opt]) -> tuple[list[Json], Json | None]:
