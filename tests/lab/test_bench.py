@@ -102,7 +102,7 @@ def test_a_wrong_result_is_told_with_its_place(desk, matmul, monkeypatch):
     right = np.ones(32 * 32, np.float32)
     wrong = right.copy()
     wrong[7] = 3
-    answers = iter([Outcome("ok", outputs={0: d.tobytes()}) for d in (right, wrong)])
+    answers = iter([Outcome("ok", outputs={0: d.tobytes()}) for d in (right, wrong, right)])
     monkeypatch.setattr(Worker, "run", lambda *args: next(answers))
     row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
     assert row["status"] == "wrong"
@@ -211,6 +211,65 @@ def test_results_agree_up_to_rounding(name, a, b, length, within):
     one, two = (np.array(x, kinds[name]).tobytes() for x in (a, b))
     found = compare._differ(0, getattr(dtypes, name), one, two, length)
     assert found.within is within
+
+
+CANCELS = """\
+import numpy as np
+from tinygrad import Tensor
+m = np.random.default_rng(0).standard_normal((64, 1000)).astype(np.float32)
+x, sums = Tensor(m).realize(), Tensor(m.sum(1)).realize()
+rest = (x.sum(1) - sums).realize();
+"""
+
+
+def test_terms_that_cancel_make_no_other_order_wrong():
+    names = {}
+    desk = Desk(run_cell(CANCELS, names, device="CPU").record)
+    last = len(desk.record.kernels) - 1
+    row = desk.answer("run", {"kernel": last, "opts": []})["row"]
+    assert (row["status"], row["message"]) == ("ok", "")
+    kernel = desk.record.kernels[last]
+    given = inputs.inputs_for(kernel)
+    shift = compare.shaken(kernel, given)
+    for slot, param in inputs.params(kernel).items():
+        a, b = (np.frombuffer(each[slot], np.float32) for each in (given, shift))
+        assert np.all(np.abs(a - b) <= np.abs(a) * 2.0**-22)
+        assert np.any(a != b) == (param.arg.slot != 0 or np.any(a != 0))
+
+
+def test_a_result_that_rounding_does_not_explain_is_wrong_for_all_that_cancels():
+    run = run_cell(CANCELS, {}, device="CPU")
+    kernel = run.record.kernels[-1]
+    right = np.zeros(64, np.float32)
+    moved = {0: (right + 3e-6).tobytes()}
+    near = {0: (right + np.float32(4e-6)).tobytes()}
+    far = {0: (right + np.float32(0.01)).tobytes()}
+    expected = {0: right.tobytes()}
+    assert not compare.compare(kernel, expected, near).within
+    assert compare.compare(kernel, expected, near, moved).within
+    assert not compare.compare(kernel, expected, far, moved).within
+
+
+def test_a_comparison_that_turns_over_hides_nothing():
+    run = run_cell(CANCELS, {}, device="CPU")
+    right = np.zeros(64, np.float32)
+    turned = right.copy()
+    turned[5] = 1.0
+    far = {0: (right + np.float32(0.01)).tobytes()}
+    kernel, expected = run.record.kernels[-1], {0: right.tobytes()}
+    assert not compare.compare(kernel, expected, far, {0: turned.tobytes()}).within
+
+
+def test_a_kernel_that_cannot_run_here_has_its_row_while_its_buffers_live():
+    names = {}
+    source = """from tinygrad import Tensor
+a, b = Tensor.rand(8, 8).realize(), Tensor.rand(8, 8).realize()
+c = (a @ b).relu().realize();"""
+    desk = Desk(run_cell(source, names, device="NULL").record)
+    assert names["c"].uop.is_realized
+    row = desk.answer("run", {"kernel": len(desk.record.kernels) - 1, "opts": []})["row"]
+    assert row["status"] == "ok"
+    assert row["message"].startswith("compiled, not run: NULL programs cannot be run apart")
 
 
 def test_earlier_runs_show_their_source_again(desk, matmul):

@@ -211,6 +211,14 @@ def test_work_is_what_the_kernel_is_asked_for(value, flops, other):
     assert useful_work(run.record.kernels[-1]) == Work(flops, other)
 
 
+def test_a_sum_that_picks_an_element_is_a_load():
+    value = "Tensor.empty(1000, 8)[Tensor.empty(5, dtype='int64')] * 2.0"
+    run = run_cell(f"from tinygrad import Tensor\n({value}).realize();", {}, device="NULL")
+    work = useful_work(run.record.kernels[-1])
+    assert work.flops == 5 * 8
+    assert work.other < 50  # whether an index is negative, or too large
+
+
 def test_integer_work_is_not_called_floating():
     run = run_cell("from tinygrad import Tensor\nTensor.arange(64).contiguous().realize();", {},
                    device="CPU")  # fmt: skip

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import LabError, TinylabError
 from tinylab.lab.graph import Json
-from tinylab.lab.work import useful_work
+from tinylab.lab.work import simplified, useful_work
 from tinylab.opcodes import Ops, axis_letters
 from tinylab.target import GPUS
 from tinylab.trace.lineage import Lineage
@@ -282,10 +282,9 @@ def scheduler(kernel: KernelRecord) -> Scheduler:
     Raises: LabError for a kernel that was not lowered in this process, DeviceError for one of a
     device that does not open.
     """
-    from tinylab.codegen import SIMPLIFY, grid_axes
+    from tinylab.codegen import grid_axes
     from tinylab.codegen.opt.kernel import Scheduler
     from tinylab.device import Device
-    from tinylab.uop.ops import run_passes
 
     if kernel.ast is None:
         raise LabError(
@@ -294,7 +293,7 @@ def scheduler(kernel: KernelRecord) -> Scheduler:
         )
     ren = Device[kernel.device or None].renderer
     # Opts count the axes that are there when they are applied: ranges may have been merged.
-    return Scheduler(grid_axes(run_passes(kernel.ast, SIMPLIFY, ren), ren), ren)
+    return Scheduler(grid_axes(simplified(kernel.ast), ren), ren)
 
 
 def axes(kernel: KernelRecord, opts: Sequence[Opt]) -> tuple[list[Json], Json | None]:

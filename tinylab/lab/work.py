@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import NamedTuple
 
 from tinylab.dtype import dtypes
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.trace import events
 from tinylab.trace.record import KernelRecord
-from tinylab.uop.ops import UOp
+from tinylab.uop.ops import UOp, run_passes
 
 # What is read or written, and not computed.
 _MEMORY = (Ops.INDEX, Ops.LOAD, Ops.PARAM, Ops.BUFFER, Ops.AFTER)
+
+
+# A kernel's row is asked for again and again.
+_known: weakref.WeakKeyDictionary[UOp, Work | None] = weakref.WeakKeyDictionary()
 
 
 class Work(NamedTuple):
@@ -30,9 +36,25 @@ def useful_work(kernel: KernelRecord) -> Work | None:
     """
     if kernel.ast is None:
         return None
+    if kernel.ast not in _known:
+        _known[kernel.ast] = _work_of(kernel.ast)
+    return _known[kernel.ast]
+
+
+def simplified(ast: UOp) -> UOp:
+    """A kernel's graph as opts find it: sums that pick an element are loads, ranges are merged."""
+    from tinylab.codegen import SIMPLIFY
+
+    with events.quietly():
+        return run_passes(ast, SIMPLIFY, None)
+
+
+def _work_of(ast: UOp) -> Work | None:
+    from tinylab.codegen.collapse_loads import may_collapse
+
     flops = other = 0
     try:
-        for node in _computed(kernel.ast):
+        for node in _computed(simplified(ast) if may_collapse(ast) else ast):
             amount = _operations(node)
             if _is_of_floats(node):
                 flops += amount

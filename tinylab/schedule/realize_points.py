@@ -54,7 +54,7 @@ class Access(NamedTuple):
 
 
 class _Static(NamedTuple):
-    """What a value costs from the nearest stored values on; `first`: the earliest of those nodes."""
+    """What a value costs from the nearest stored values on; `first` of these in the order."""
 
     cost: int
     has_reduce: bool
