@@ -145,10 +145,10 @@ def test_repeated_steps_have_one_graph() -> None:
     with Context(TRAINING=1):
         step()
         step()
-        known = len(realize._plans)
+        known = len(realize.schedule_cache)
         for _ in range(3):
             step()
-    assert len(realize._plans) == known
+    assert len(realize.schedule_cache) == known
 
 
 def test_learning_rate_can_change() -> None:

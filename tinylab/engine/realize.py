@@ -28,8 +28,8 @@ from tinylab.schedule import SETTINGS, Callified, callify, create_schedule
 from tinylab.schedule.effects import copied_first, is_write
 from tinylab.schedule.keep_old_values import reads_of_states, storage_of
 from tinylab.trace import events
-from tinylab.trace.provenance import user_line
-from tinylab.trace.record import wants
+from tinylab.trace.provenance import note, user_line
+from tinylab.trace.record import ran, wants
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, spec_tensor, type_verify
 
@@ -99,6 +99,13 @@ def _root(x: UOp, overwritten: Container[UOp], asked: bool) -> UOp:
     return make(Ops.CONTIGUOUS, x.dtype, (x,), reason)
 
 
+def _note_constants(roots: Iterable[UOp]) -> None:
+    """A constant comes from no line of its own: its kernel is due to whoever wants its memory."""
+    for root in roots:
+        if root.op is Ops.CONTIGUOUS and _memory_below(root.src[0]).op is Ops.CONST:
+            note(root, "realize")
+
+
 class _Held(NamedTuple):
     """What the run concerns among the values that somebody holds."""
 
@@ -157,6 +164,7 @@ def realize_uops(
     asked = set(targets)
     more = [w for w in writes if w not in asked]
     targets, roots = targets + more, roots + more
+    _note_constants(roots)
     place = Device.canonicalize(device)
     with events.span("realize", "realize", count=len(roots)):
         views = _run(UOp.sink(*roots), place)
@@ -279,6 +287,7 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     plan = schedule_cache.get(key) if SCACHE and not fresh else None
     if plan is not None:
         schedule_cache.move_to_end(key)
+        ran(key, sink)
         return plan, True
     if fresh:
         callify(sink, by_rules=True)  # only to be heard
@@ -287,6 +296,7 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     plan = schedule_cache[key] = plan_schedule(schedule, fresh)
     while len(schedule_cache) > _MOST_PLANS:
         schedule_cache.popitem(last=False)
+    ran(key, sink)
     return plan, False
 
 

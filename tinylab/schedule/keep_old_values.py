@@ -34,12 +34,24 @@ class StateReads(NamedTuple):
     """What a graph reads of buffers that are written to; bit n of a mask stands for write n.
 
     late: the node comes after the write. old: it reads what the write replaces, and not by way of
-    the write itself. replaced: the writes that replace a state of a buffer.
+    a write; of a write what it reads itself. replaced: the writes that replace a state of a buffer.
     """
 
     late: dict[UOp, int]
     old: dict[UOp, int]
     replaced: dict[UOp, int]
+    writes: dict[UOp, int]
+
+    def below(self, x: UOp) -> tuple[int, int]:
+        """(late, old) of what a node reads.
+
+        What an earlier write has read is past once it ran: its result needs the write, not that.
+        """
+        late = old = 0
+        for s in x.src:
+            late |= self.late.get(s, 0)
+            old |= self.old.get(s, 0) if s not in self.writes else self.replaced.get(s, 0)
+        return late, old
 
 
 def reads_of_states(order: Iterable[UOp], writes: Sequence[UOp]) -> StateReads:
@@ -49,37 +61,30 @@ def reads_of_states(order: Iterable[UOp], writes: Sequence[UOp]) -> StateReads:
     for w in writes:
         v = storage_of(w.src[0])
         replaced[v] = replaced.get(v, 0) | bit_of[w]
-    late: dict[UOp, int] = {}
-    old: dict[UOp, int] = {}
+    reads = StateReads({}, {}, replaced, bit_of)
     for x in order:
-        here_late = here_old = 0
-        for s in x.src:
-            here_late |= late.get(s, 0)
-            here_old |= old.get(s, 0)
+        late, old = reads.below(x)
         own = bit_of.get(x, 0)
-        late[x] = here_late | own
-        old[x] = here_old & ~own | replaced.get(x, 0)
-    return StateReads(late, old, replaced)
+        reads.late[x] = late | own
+        reads.old[x] = old & ~own | replaced.get(x, 0)
+    return reads
 
 
 def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
     """States of buffers that are read together with what replaced them."""
-    late, old, replaced = reads_of_states(order, writes)
+    reads = reads_of_states(order, writes)
     clash = 0
     between: set[tuple[int, int]] = set()  # (writes before, writes after) of some value
     for x in order:
         if x.op in (Ops.SINK, Ops.TUPLE):
             continue
-        here_late = here_old = 0
-        for s in x.src:
-            here_late |= late.get(s, 0)
-            here_old |= old.get(s, 0)
-        clash |= here_late & here_old
-        if here_late and here_old:
-            between.add((here_late, here_old))
-    bound = [(old[w], late[w] & ~(1 << n)) for n, w in enumerate(writes)]
+        late, old = reads.below(x)
+        clash |= late & old
+        if late and old:
+            between.add((late, old))
+    bound = [(reads.old[w], reads.late[w] & ~(1 << n)) for n, w in enumerate(writes)]
     clash |= _undecided(bound, between, clash)
-    return {v for v, bits in replaced.items() if bits & clash}
+    return {v for v, bits in reads.replaced.items() if bits & clash}
 
 
 def _undecided(bound: list[tuple[int, int]], between: set[tuple[int, int]], clash: int) -> int:

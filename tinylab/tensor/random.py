@@ -22,6 +22,8 @@ from tinylab.mixin.random import check_sizes
 from tinylab.tensor.core import canonical
 from tinylab.tensor.creation import TensorCreation
 from tinylab.tensor.data import buffer_uop, pack
+from tinylab.trace.provenance import Frame, user_frames
+from tinylab.trace.record import active
 from tinylab.uop.ops import UOp
 
 if TYPE_CHECKING:
@@ -36,18 +38,28 @@ class Stream:
         self.key = _one_word(int.from_bytes(digest[:8], "little"), device)
         self.counter = _one_word(0, device)
         self.drawn = 0
+        self._drawn_by: list[tuple[Frame, ...]] = []
 
     def take(self, blocks: int) -> UOp:
         """The first of so many counters."""
         first = self.counter if not self.drawn else self.counter + self.drawn
         self.drawn += blocks
+        if active():
+            self._drawn_by.append(user_frames())
         return first
 
     def moved_on(self) -> UOp:
         """The counter behind all draws, as a write to its buffer."""
         buffer = self.counter
-        self.counter = buffer.after(buffer.store(buffer + self.drawn))
+        behind = buffer + self.drawn
+        write = buffer.store(behind)
+        self.counter = buffer.after(write)
+        for record in active():
+            for frames in self._drawn_by:  # the write stands for all of them
+                for node in (behind, write, self.counter):
+                    record.note(node, frames, "rand")
         self.drawn = 0
+        self._drawn_by.clear()
         return self.counter
 
 

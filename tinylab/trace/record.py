@@ -41,6 +41,8 @@ from tinylab.uop.ops import PatternMatcher, Rule, UOp
 
 EVENT_LIMIT = 20_000  # of some 600 bytes; beyond that events are counted
 _RUN_LIMIT = 100_000  # times of one kernel, 8 bytes each
+# Where it is seen whether a graph comes from lines that are new: within a write in place, say.
+_TOP_LAYERS, _TOP_NODES = 5, 256
 # A kernel that is lowered bears a number of its own in the process: a record's row numbers would
 # mean another kernel to a record that began earlier or later.
 _serials = itertools.count(1)
@@ -81,6 +83,9 @@ class Record:
         self._lock = threading.RLock()
         self._rule_index: dict[int, int] = {}
         self._met: set[Hashable] = set()
+        # Of each schedule, by its cache key: the graph that was scheduled, and the sites of its
+        # values so far.
+        self._scheduled: dict[Hashable, tuple[int, set[Site]]] = {}
         self._open: dict[int, list[Matches]] = {}
         self._kernel_of: dict[int, KernelRecord] = {}
         self._by_serial: dict[int, KernelRecord] = {}
@@ -170,6 +175,36 @@ class Record:
                 return False
             self._met.add(key)
             return True
+
+    def ran(self, key: Hashable, sink: UOp) -> None:
+        """A schedule is run for a graph; equal graphs share it, its kernels and their passes.
+
+        What is noted of the nodes of a later graph is true of those of the first, place by place.
+        """
+        with self._lock:
+            found = self._scheduled.get(key)
+            if found is None:
+                self._scheduled[key] = (self.nodes.add(sink), set())
+                return
+            first, known = found
+            new = {site for x in _top_of(sink) for site in self._noted.get(x, ())} - known
+            if new:  # a loop brings the same lines again and again
+                known |= new
+                self._note_alike(first, sink)
+
+    def _note_alike(self, first: int, sink: UOp) -> None:
+        nodes = self.nodes
+        stack: list[tuple[int, UOp]] = [(first, sink)]
+        seen: set[UOp] = set()
+        while stack:
+            row, uop = stack.pop()
+            below = nodes.src(row)
+            if uop in seen or nodes.head(row).op is not uop.op or len(below) != len(uop.src):
+                continue
+            seen.add(uop)
+            known = self.notes.setdefault(row, []) if uop in self._noted else []
+            known.extend(site for site in self._noted.get(uop, ()) if site not in known)
+            stack.extend(zip(below, uop.src, strict=True))
 
     # *** the listener of rewriting
 
@@ -388,6 +423,15 @@ class Record:
                 del self._noted[uop]
 
 
+def _top_of(sink: UOp) -> list[UOp]:
+    """The upper nodes of a graph."""
+    found = layer = [sink]
+    for _ in range(_TOP_LAYERS):
+        layer = [s for x in layer for s in x.src][:_TOP_NODES]
+        found = found + layer
+    return found
+
+
 def _tried_when_raised(error: BaseException) -> tuple[Rule, UOp] | None:
     """The rule and the node that were being matched when an error was raised.
 
@@ -426,6 +470,12 @@ _active_lock = threading.Lock()
 def active() -> list[Record]:
     """The records that listen now, oldest first."""
     return list(_active)
+
+
+def ran(key: Hashable, sink: UOp) -> None:
+    """A schedule with this cache key is run for a graph."""
+    for each in active():
+        each.ran(key, sink)
 
 
 def wants(key: Hashable) -> bool:
