@@ -94,3 +94,61 @@ def test_a_record_without_notes_has_no_lines():
     _, lineage = lineage_of("1 + 1")
     assert lineage.kernels_of_lines([1]) == []
     assert lineage.mask([1]) == 0
+
+
+def lines_and_runs(source):
+    rec, lineage = lineage_of(source, device="CPU")
+    return [(lineage.kernel_lines(k.id), len(k.runs_ns)) for k in rec.kernels]
+
+
+def test_an_equal_program_on_another_line_is_of_that_line_too():
+    found = lines_and_runs(
+        "from tinygrad import Tensor\n"
+        "w, x = Tensor.empty(8, 8), Tensor.empty(4, 8)\n"
+        "h = (x @ w).relu().realize()\n"
+        "h = (h @ w).relu().realize()\n"
+        "h = (h @ w).relu().realize()\n"
+    )
+    assert found == [([3, 4, 5], 3)]
+
+
+def test_an_equal_write_on_another_line_is_of_that_line_too():
+    found = lines_and_runs(
+        "from tinygrad import Tensor\n"
+        "x = Tensor.ones(4).contiguous().realize()\n"
+        "x += 1\n"
+        "x.realize()\n"
+        "x += 1\n"
+        "x.realize()\n"
+    )
+    assert found[1:] == [([3, 5], 2)]
+
+
+def test_lines_of_equal_programs_stay_with_their_place():
+    once = (
+        "from tinygrad import Tensor\n"
+        "x = Tensor.empty(4, 4)\n"
+        "total = x.sum(1)\n"
+        "Tensor.realize((total.exp2() @ x), total.sin())\n"
+    )
+    found = lines_and_runs(once)
+    twice = lines_and_runs(once + "\n".join(once.splitlines()[2:]) + "\n")
+    assert len(found) > 1
+    assert twice == [(sorted([*rows, *(n + 2 for n in rows)]), 2) for rows, _ in found]
+
+
+def test_the_counter_of_random_numbers_is_of_all_lines_that_drew():
+    rec, lineage = lineage_of(
+        "from tinygrad import Tensor\n"
+        "a = Tensor.rand(8, 8)\n"
+        "b = Tensor.rand(8, 8)\n"
+        "c = (a @ b).realize()\n"
+    )
+    counters = [k for k in rec.kernels if k.reason == "a write in place"]
+    assert [lineage.kernel_lines(k.id) for k in counters] == [[2, 3]]
+    assert [lineage.kernel_methods(k.id) for k in counters] == [["rand"]]
+
+
+def test_a_constants_kernel_is_of_the_line_that_wants_it():
+    source = "from tinygrad import Tensor\nb = Tensor(3) + 4\nb.item()\n"
+    assert lines_and_runs(source) == [([3], 1)]
