@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from tinylab.dtype import dtypes, sum_acc_dtype
 from tinylab.errors import GradientError
+from tinylab.helpers.measure import Metadata
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.args import is_unit
 from tinylab.uop.infer import node_to_shape
@@ -446,9 +447,21 @@ def _gradients(roots: dict[UOp, UOp], targets: Iterable[UOp]) -> dict[UOp, UOp]:
             if grad is None or source not in above or not _flows(source):
                 continue
             grad = _unbroadcast(grad.cast(source.dtype), source)
+            if x.metadata is not None:
+                _mark_backward(grad, tuple(Metadata(m.name, True) for m in x.metadata))
             known = grads.get(source)
             grads[source] = grad if known is None else known.alu(Ops.ADD, grad)
     return {t: grads[t] for t in wanted if t in grads}
+
+
+def _mark_backward(grad: UOp, methods: tuple[Metadata, ...]) -> None:
+    """The nodes of a gradient come from the method whose gradient it is."""
+    stack = [grad]
+    while stack:
+        x = stack.pop()
+        if x.metadata is None and x.src and x.dtype is not dtypes.weakint:
+            x.metadata = methods
+            stack.extend(x.src)
 
 
 def _function_pairs(f: UOp, incoming: dict[UOp, UOp], above: set[UOp]) -> Pairs:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import re
 
 import numpy as np
 import pytest
@@ -185,3 +187,90 @@ def test_a_variable_in_the_shape_of_new_tensors_and_as_a_place():
     assert x.tolist() == [[0, 1], [2, 3], [4, 5], [5, 5], [8, 50]] + [
         [n, n + 1] for n in range(10, 20, 2)
     ]
+
+
+# *** what is printed, and the tensor methods of kernels
+
+
+def printed(capsys, level: int, run) -> str:
+    capsys.readouterr()
+    with Context(DEBUG=level, NO_COLOR=1):
+        run()
+    return capsys.readouterr().out
+
+
+def softmaxes():
+    x = Tensor(np.ones((16, 16), np.float32)).realize()
+    return ((x @ x).softmax().contiguous() @ x).softmax()
+
+
+def test_debug_1_says_how_much_was_scheduled_from_where_and_what_it_took(capsys):
+    text = printed(capsys, 1, lambda: softmaxes().realize())
+    line = re.compile(
+        r"scheduled +(\d+) kernels in +[\d.]+ ms \| CACHE MISS [0-9a-f]{8} \| +\d+ uops in cache"
+        r" \| .*test_realize.py:\d+"
+    )
+    assert int(line.search(text).group(1)) > 4
+    assert re.search(r"memory reduced from [\d.]+ MB -> [\d.]+ MB, \d+ -> 1 bufs", text)
+    again = printed(capsys, 1, lambda: softmaxes().realize())
+    assert " | cache hit " in " ".join(again.split())
+    assert "memory reduced" not in again
+    # One kernel is no news before DEBUG=3.
+    x = Tensor([1.0]).realize()
+    assert printed(capsys, 1, (x + 1).realize) == ""
+    assert "scheduled     1 kernels" in printed(capsys, 3, (x + 2).realize)
+
+
+def test_debug_2_says_which_methods_a_kernel_comes_from(capsys):
+    x = Tensor(np.ones((4, 4), np.float32)).realize()
+    text = printed(capsys, 2, lambda: ((x @ x) + 1).relu().sum(0).to("CPU:1").realize())
+    lines = [line for line in text.splitlines() if line.startswith("***")]
+    assert [line[line.index("GB/s)") + 6 :] for line in lines] == [
+        "['matmul', 'add', 'relu']",
+        "['sum']",
+        "['to']",
+    ]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_calls_of_a_schedule_know_their_methods(cached):
+    x, z = (Tensor(np.ones((4, 4), np.float32)).realize() for _ in range(2))
+    y = (x @ x).softmax()
+    if cached:
+        (z @ z).softmax().realize()
+    found = [[m.name for m in call.metadata] for call in y.schedule_linear().src]
+    assert found[0] == ["matmul"]
+    assert found[1:] == [["softmax"]] * (len(found) - 1)
+
+
+def test_a_gradients_kernels_say_so():
+    x, w = (Tensor(np.ones((4, 4), np.float32)).realize() for _ in range(2))
+    (grad,) = (x @ w).relu().sum().gradient(w)
+    found = {str(m) for call in grad.schedule_linear().src for m in call.metadata}
+    assert found == {"matmul", "relu bw", "matmul bw"}
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"),
+    [
+        (3, "opts: (Opt("),
+        (4, "define void @E_4"),
+        (5, "ast = UOp(Ops.SINK"),
+        (6, "STORE      void"),
+        (7, "ret"),
+        (7, "buffer: allocate 16 bytes on CPU"),
+    ],
+)
+def test_what_each_level_shows(capsys, level, shown):
+    x = Tensor([1.0, 2.0, 3.0, 4.0]).realize()
+
+    def run():
+        # A constant that no kernel had before.
+        ((x + 1000.0 + next(NUMBERS)) * 2).realize()
+
+    assert shown in printed(capsys, level, run)
+    if level != 7:
+        assert shown not in printed(capsys, level - 1, run)
+
+
+NUMBERS = itertools.count()

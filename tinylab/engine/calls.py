@@ -16,7 +16,7 @@ from tinylab.engine.launch import copy_step, execute, program_step
 from tinylab.helpers.context import BEAM
 from tinylab.opcodes import Ops
 from tinylab.renderer import Estimates
-from tinylab.schedule.effects import written_slots
+from tinylab.schedule.effects import called_with, written_slots
 from tinylab.uop.ops import KernelInfo, PatternMatcher, Rule, UOp, UPat
 
 
@@ -123,5 +123,5 @@ def with_beam(linear: UOp, beam: Any = None) -> UOp:
     calls = []
     for call in linear.src:
         body = pm_beam.rewrite(call.src[0], width) if call.src[0].op is Ops.SINK else None
-        calls.append(call if body is None else call.replace(src=(body, *call.src[1:])))
+        calls.append(call if body is None else called_with(call, call.src[1:], body))
     return linear.replace(src=tuple(calls))

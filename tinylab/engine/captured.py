@@ -28,6 +28,7 @@ from tinylab.engine.locking import alone
 from tinylab.errors import JitError
 from tinylab.helpers.context import DEBUG, JIT
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.schedule.effects import called_with
 from tinylab.schedule.plan_memory import may_be_cut, pack, rounded
 from tinylab.trace import events
 from tinylab.uop.intern import make
@@ -134,7 +135,7 @@ class CapturedJit:
                 self.steps[at : at + len(launcher)], launcher.numbers, strict=True
             ):
                 body = s.call.src[0] if s.step.code is None else s.step.code
-                calls.append(s.call.replace(src=(body, *(nodes[n] for n in numbers))))
+                calls.append(called_with(s.call, (nodes[n] for n in numbers), body))
             at += len(launcher)
             if not launcher.graphed:
                 items += calls

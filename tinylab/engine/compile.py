@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tinylab.codegen import to_program
-from tinylab.device import Device, Program, TinyELF
+from tinylab.device import Compiler, Device, Program, TinyELF
 from tinylab.engine.process_replay import note_kernel
 from tinylab.errors import CompileError
 from tinylab.helpers.context import CAPTURE_PROCESS_REPLAY, DEBUG
@@ -19,6 +19,7 @@ from tinylab.target import Target
 from tinylab.trace import events
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, dtypes
+from tinylab.uop.printer import listing
 
 _MOST_LOADED = 4096
 _loaded: OrderedDict[tuple[str, UOp], Program[Any]] = OrderedDict()
@@ -63,14 +64,37 @@ def _naming(program: UOp) -> Iterator[None]:
 def _with_binary(program: UOp, device: str) -> UOp:
     source = program.src[2].arg
     if DEBUG >= 4:
-        print(source)
+        _print_stages(program)
     with events.span("compile", program.arg.function_name, device=device), _naming(program):
         binary = Device[device].compiler.compile_cached(source)
+    if DEBUG >= 7:
+        print(_machine_code(Device[device].compiler, source, binary))
     estimates = Estimates.from_uops(program.src[1].src, ignore_indexing=True).simplify()
     return program.replace(
         src=(*program.src[:3], make(Ops.BINARY, dtypes.uint8, (), binary)),
         arg=program.arg._replace(estimates=estimates),
     )
+
+
+def _print_stages(program: UOp) -> None:
+    """The text of a kernel; with DEBUG=5 the graph that it came from, with 6 its lines."""
+    sink, linear, source = program.src[:3]
+    if DEBUG >= 5:
+        print(sink.pyrender())
+    if DEBUG >= 6:
+        print("\n".join(listing(linear.src)))
+    print(source.arg)
+
+
+def _machine_code(compiler: Compiler, source: str, binary: bytes) -> str:
+    """Machine code as text, or why there is none."""
+    try:
+        return compiler.assembly(source)
+    except CompileError:
+        try:
+            return compiler.disassemble(binary)
+        except CompileError as e:
+            return e.message
 
 
 def get_runtime(device: str, program: UOp, cache: bool = True) -> Program[Any]:

@@ -43,6 +43,7 @@ class Step:
     first: bool = True
     reason: str = ""
     code: UOp | None = None  # the PROGRAM
+    methods: tuple[Any, ...] = ()  # the tensor methods that it comes from
 
     def with_values(self, var_vals: dict[str, int]) -> Step:
         """The step for these values of its variables.
@@ -110,7 +111,8 @@ def copy_step(call: UOp, numbers: tuple[int, ...]) -> Step:
     to, source = call.src[1], call.src[2]
     size = int(to.shape[0]) * to.dtype.itemsize
     name = f"copy {size_to_str(size):>10}, {to.device!s:>7} <- {source.device!s:7}"
-    return Step(name, str(to.device), numbers, mem=size, reason=str(call.arg.aux))
+    reason = str(call.arg.aux)
+    return Step(name, str(to.device), numbers, mem=size, reason=reason, methods=call.metadata or ())
 
 
 def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -> Step:
@@ -130,7 +132,9 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         span.data.update(program=program, cached=not again)
     if DEBUG >= 3 and program.src[0].arg.applied_opts:
         print(f"{program.arg.function_name:<25} opts: {program.src[0].arg.applied_opts}")
-    return program_step(program, device, numbers, call.arg, span.data.get("kernel"))
+    step = program_step(program, device, numbers, call.arg, span.data.get("kernel"))
+    step.methods = call.metadata or ()
+    return step
 
 
 def program_step(
@@ -239,4 +243,5 @@ def _print(step: Step, seconds: float, color: str | None) -> None:
         f"tm {colored(shown, 'yellow') if seconds > 0.01 else shown}/"
         f"{GlobalCounters.time_sum_s * 1e3:9.2f}ms "
         f"({step.ops * rate:7.0f} GFLOPS {step.mem * rate:4.0f}|{step.lds * rate:<6.0f} GB/s)"
+        f"{' ' + str(list(map(str, step.methods))) if step.methods else ''}"
     )

@@ -16,6 +16,7 @@ from tinylab.engine.compile import get_runtime, lower_kernel
 from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.opcodes import Ops
 from tinylab.schedule import Schedule, is_internal
+from tinylab.schedule.effects import called_with
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, dtypes
 
@@ -36,7 +37,7 @@ class Deferred:
         nodes.update({p: inputs[p.arg.slot] for p in _params(plan.schedule.linear)})
         for call in plan.schedule.linear.src:
             src = (a.substitute(nodes, walk=True) for a in call.src[1:])
-            self.calls.append(call.replace(src=(call.src[0], *src)))
+            self.calls.append(called_with(call, src))
         self.var_vals |= var_vals
         return own
 
@@ -138,7 +139,7 @@ def compile_linear(linear: UOp, beam: int | None = None) -> UOp:
         body = call.src[0]
         if body.op is Ops.SINK:
             body = lower_kernel(body, device_of(call))
-        calls.append(call.replace(src=(body, *call.src[1:])))
+        calls.append(called_with(call, call.src[1:], body))
     return linear.replace(src=tuple(calls))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -30,6 +29,7 @@ from tinylab.schedule.keep_old_values import reads_of_states, storage_of
 from tinylab.trace import events
 from tinylab.trace.provenance import note, user_line
 from tinylab.trace.record import ran, wants
+from tinylab.uop import intern
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, spec_tensor, type_verify
 
@@ -190,7 +190,7 @@ def _run(sink: UOp, device: str) -> list[UOp]:
         e.help = f"{e.help}, asked for at {line}"
         raise
     if DEBUG >= 1:
-        _report(plan, start_ns, hit)
+        _report(plan, called.body, start_ns, hit)
     try:
         own = execute_plan(plan, inputs, called.var_vals)
     except (AllocationError, BufferError) as e:
@@ -300,19 +300,28 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     return plan, False
 
 
-def _report(plan: Plan, start_ns: int, hit: bool) -> None:
+def _report(plan: Plan, body: UOp, start_ns: int, hit: bool) -> None:
     count = len(plan.steps)
     if count > 1 or DEBUG >= 3:
         elapsed = (time.perf_counter_ns() - start_ns) * 1e-6
-        known = "cache hit" if hit else "CACHE MISS"
-        frame = sys._getframe()
-        while frame.f_back is not None and "/tinylab/" in frame.f_code.co_filename:
-            frame = frame.f_back
-        where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        print(f"scheduled {count:5d} kernels in {elapsed:8.2f} ms | {known} | {where}")
-    _, _, apart, planned, buffers = plan.schedule
+        known = f"{' cache hit' if hit else 'CACHE MISS'} {body.key.hex()[:8]}"
+        print(
+            f"scheduled {count:5d} kernels in {elapsed:8.2f} ms | {known} | "
+            f"{len(intern.cache):7d} uops in cache | {user_line()}"
+        )
+    linear, _, apart, planned, buffers = plan.schedule
     if planned < apart and not hit:
-        print(f"memory reduced from {apart / 1e6:.2f} MB -> {planned / 1e6:.2f} MB, {buffers} bufs")
+        arenas = {u for c in linear.src for a in c.src[1:] if (u := _arena(a)) is not None}
+        print(
+            f"memory reduced from {apart / 1e6:.2f} MB -> {planned / 1e6:.2f} MB, "
+            f"{buffers} -> {len(arenas)} bufs"
+        )
+
+
+def _arena(argument: UOp) -> UOp | None:
+    """The block of memory that an argument is a piece of; None for any other."""
+    found = _storage(argument)
+    return found if found.op is Ops.BUFFER and found.arg.name == "arena" else None
 
 
 def forget_plans() -> None:

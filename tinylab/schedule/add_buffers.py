@@ -12,7 +12,7 @@ from tinylab.opcodes import Ops
 from tinylab.schedule.indexing import flatten_index, source_index
 from tinylab.schedule.views import window_of
 from tinylab.uop.args import CallInfo, ParamArg
-from tinylab.uop.intern import make
+from tinylab.uop.intern import carry_metadata, make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 # Slots of buffers that one schedule makes for itself count down from here; a new set of them is
@@ -47,6 +47,7 @@ def stage_is_buffer(x: UOp, ctx: Iterator[int]) -> UOp | None:
     buffer = internal_buffer(math.prod(layout), x, ctx)
     place = make(Ops.INDEX, x.dtype, (buffer, flatten_index(x.src[1:], layout)))
     written = place.store(value, arg=x.arg.reason).end(*(r for r in x.src[1:] if r.op is Ops.RANGE))
+    carry_metadata(x, written)
     return buffer.after(written)._reshape(layout)._shrink((0,) * len(sizes), sizes)
 
 
@@ -66,6 +67,7 @@ def _copy_call(x: UOp, copy: UOp, ctx: Iterator[int]) -> UOp:
         Ops.COPY, x.dtype, (UOp.param(1, x.dtype, (count,), source.device),), buffer.arg.device
     )
     call = make(Ops.CALL, dtypes.void, (body, buffer, source), CallInfo("copy", aux=x.arg.reason))
+    carry_metadata(x, call)
     return buffer.after(call)._reshape(layout)._shrink((0,) * len(sizes), sizes)
 
 

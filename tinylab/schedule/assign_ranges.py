@@ -22,7 +22,7 @@ from tinylab.schedule.indexing import (
     source_index,
 )
 from tinylab.uop.args import ReduceArg
-from tinylab.uop.intern import make
+from tinylab.uop.intern import carry_metadata, make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 # Marks a STAGE or STORE whose loops are made.
@@ -40,8 +40,8 @@ def stage_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
     if x.tag is not None or len(x.src) > 1 or value.op is Ops.COPY:
         return None
     idx = loops(value.shape, ctx, AxisType.WEAK)
-    plain = value.rtag(None)
-    return x.replace(src=(at(plain, idx), *idx), tag=LOOPED)
+    plain = carry_metadata(value, value.rtag(None))
+    return carry_metadata(x, x.replace(src=(at(plain, idx), *idx), tag=LOOPED))
 
 
 def store_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
@@ -53,7 +53,7 @@ def store_gets_loops(x: UOp, ctx: Iterator[int]) -> UOp | None:
     stored = x.replace(
         src=(at(target, idx), at(value, broadcast_index(idx, value.shape))), tag=LOOPED
     )
-    return stored.end(*(i for i in idx if i.op is Ops.RANGE))
+    return carry_metadata(x, stored.end(*(i for i in idx if i.op is Ops.RANGE)))
 
 
 def index_of_movement(m: UOp, x: UOp) -> UOp:
@@ -70,7 +70,7 @@ def index_of_elementwise(e: UOp, x: UOp) -> UOp:
     """Each operand is read at its own place."""
     idx = x.src[1:]
     src = tuple(at(s, broadcast_index(idx, s.shape)) for s in e.src)
-    return e.replace(src=src, dtype=e.dtype, tag=None)
+    return carry_metadata(e, e.replace(src=src, dtype=e.dtype, tag=None))
 
 
 def index_of_reduce(r: UOp, x: UOp, ctx: Iterator[int]) -> UOp:
@@ -78,7 +78,9 @@ def index_of_reduce(r: UOp, x: UOp, ctx: Iterator[int]) -> UOp:
     inner = loops(r.src[0].shape[: r.arg.count], ctx, AxisType.REDUCE)
     value = at(r.src[0], (*inner, *x.src[1:]))
     ranges = tuple(i for i in inner if i.op is Ops.RANGE)
-    return make(Ops.REDUCE, r.dtype, (value, *ranges), ReduceArg(r.arg.op, 0)) if ranges else value
+    if not ranges:
+        return value
+    return carry_metadata(r, make(Ops.REDUCE, r.dtype, (value, *ranges), ReduceArg(r.arg.op, 0)))
 
 
 def index_of_iota(s: UOp, x: UOp) -> UOp | None:

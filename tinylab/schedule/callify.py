@@ -12,7 +12,7 @@ from tinylab.dtype import AddrSpace
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import Ops
 from tinylab.uop.args import ParamArg
-from tinylab.uop.intern import make
+from tinylab.uop.intern import carry_metadata, make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, graph_rewrite
 
 
@@ -114,7 +114,7 @@ def _walk(sink: UOp, found: Numbering) -> UOp:
                 src = tuple([changed.get(s, s) for s in x.src])
                 if x.op is Ops.CALL or x.op is Ops.FUNCTION:
                     src = (x.src[0], *src[1:])
-                now = changed[x] = make(x.op, x.dtype, src, x.arg, x.tag)
+                now = changed[x] = carry_metadata(x, make(x.op, x.dtype, src, x.arg, x.tag))
                 break
         if x.op is Ops.AFTER and now.is_bound_var:
             changed[x] = note_value(now, found)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 
 from tinylab.helpers.text import size_to_str
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.intern import carry_metadata
 from tinylab.uop.ops import UOp
 
 _THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST, Ops.INDEX, Ops.CAST, Ops.UNSHARD}
@@ -16,6 +18,12 @@ def buffer_below(x: UOp) -> UOp:
     while x.op in _THROUGH:
         x = x.src[0]
     return x
+
+
+def called_with(call: UOp, arguments: Iterable[UOp], body: UOp | None = None) -> UOp:
+    """A CALL with other arguments, or another form of its body; made by the same methods."""
+    src = (call.src[0] if body is None else body, *arguments)
+    return carry_metadata(call, call.replace(src=src))
 
 
 def copied_first(why: str, x: UOp) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tinylab.opcodes import Ops
 from tinylab.schedule.add_buffers import FIRST_INTERNAL
+from tinylab.schedule.effects import called_with
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 # Slots of the buffers inside flattened lists: every use of a list gets buffers of its own.
@@ -36,7 +37,7 @@ def _calls(call: UOp, slots: Iterator[int]) -> Iterator[UOp]:
     inner: dict[UOp, UOp] = {}
     for one in call.src[0].src:
         src = tuple(_argument(a, call.src[1:], inner, slots) for a in one.src[1:])
-        yield from _calls(one.replace(src=(one.src[0], *src)), slots)
+        yield from _calls(called_with(one, src), slots)
 
 
 def _argument(a: UOp, args: tuple[UOp, ...], inner: dict[UOp, UOp], slots: Iterator[int]) -> UOp:

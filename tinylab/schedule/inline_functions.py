@@ -18,6 +18,7 @@ from typing import Any
 from tinylab.dtype import dtypes
 from tinylab.helpers.context import DEBUG
 from tinylab.opcodes import Ops
+from tinylab.schedule.effects import called_with
 from tinylab.schedule.views import in_layout, is_whole
 from tinylab.uop.args import CallInfo, ParamArg
 from tinylab.uop.intern import make
@@ -92,8 +93,7 @@ def precompiled(
         print(f"function {body.key.hex()[:8]} in {elapsed_ms:.2f} ms: {name}")
     return linear.replace(
         src=tuple(
-            call.replace(src=(call.src[0], *(numbered.get(a, a) for a in call.src[1:])))
-            for call in linear.src
+            called_with(call, (numbered.get(a, a) for a in call.src[1:])) for call in linear.src
         )
     )
 

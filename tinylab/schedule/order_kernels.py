@@ -14,7 +14,7 @@ from typing import Any
 from tinylab.dtype import dtypes
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.schedule.effects import overwrites
+from tinylab.schedule.effects import called_with, overwrites
 from tinylab.schedule.split_kernels import plain
 from tinylab.schedule.views import window_of
 from tinylab.uop.intern import make
@@ -70,7 +70,7 @@ def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
 def _bare(call: UOp) -> UOp:
     """The call with bare buffers as arguments: order is the list's now. A copy may have pieces."""
     bare = _bare_piece if call.src[0].op is Ops.COPY else plain
-    return call.replace(src=(call.src[0], *(bare(a) for a in call.src[1:])))
+    return called_with(call, (bare(a) for a in call.src[1:]))
 
 
 def _bare_piece(x: UOp) -> UOp:

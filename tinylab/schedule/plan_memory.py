@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
 from tinylab.schedule.add_buffers import FIRST_INTERNAL
+from tinylab.schedule.effects import called_with
 from tinylab.schedule.split_kernels import plain
 from tinylab.uop.intern import make
 from tinylab.uop.ops import ParamArg, UOp, node_to_shape, shape_to_shape_arg
@@ -174,9 +175,7 @@ def plan_memory(
         inside = 0 if b is x else node_to_shape(x.src[1])[0] * b.dtype.itemsize
         return _view(blocks[_arena_of(b, copied)], offsets[b] + inside, x)
 
-    calls = tuple(
-        call.replace(src=(call.src[0], *map(placed, call.src[1:]))) for call in linear.src
-    )
+    calls = tuple(called_with(call, map(placed, call.src[1:])) for call in linear.src)
     apart = sum(_rounded(b) for b in lives)
     return MemoryPlan(linear.replace(src=calls), apart, sum(arenas.values()), len(lives))
 

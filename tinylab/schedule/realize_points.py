@@ -20,6 +20,7 @@ from tinylab.schedule.indexing import Index, broadcast_index, loops, source_inde
 from tinylab.schedule.limit_buffers import limit_buffers
 from tinylab.schedule.views import is_whole, piece_offset
 from tinylab.uop.args import StageArg
+from tinylab.uop.intern import carry_metadata
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 # Weights of operations in elementary ones; what is not named counts 1.
@@ -345,8 +346,9 @@ def mark_stored(x: UOp, ctx: StoreContext) -> UOp | None:
     reason = ctx.reasons.get(x)
     if reason is None:
         return x.src[0] if x.op is Ops.CONTIGUOUS and x.src[0] in ctx.reasons else None
-    value = x.src[0] if x.op is Ops.CONTIGUOUS else x.rtag("stored")
-    return value.stage(arg=StageArg(x.device or ctx.device, removable=False, reason=reason))
+    value = x.src[0] if x.op is Ops.CONTIGUOUS else carry_metadata(x, x.rtag("stored"))
+    place = x.device or ctx.device
+    return carry_metadata(x, value.stage(arg=StageArg(place, removable=False, reason=reason)))
 
 
 pm_realize_points = PatternMatcher(

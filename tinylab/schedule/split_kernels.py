@@ -6,6 +6,9 @@ kernels are equal nodes and are compiled once.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.shard import is_device_number
@@ -103,9 +106,15 @@ def _kernel(effect: UOp) -> UOp:
     store = effect.src[0] if effect.op is Ops.END else effect
     body = UOp.sink(new[effect], arg=KernelInfo())
     reason = store.arg or "a write in place"
-    return make(
-        Ops.CALL, effect.dtype, (body, *arguments), CallInfo(aux=reason, device_number=number)
-    )
+    info = CallInfo(aux=reason, device_number=number)
+    call = make(Ops.CALL, effect.dtype, (body, *arguments), info)
+    call.metadata = _methods([*nodes, effect])
+    return call
+
+
+def _methods(nodes: Iterable[UOp]) -> tuple[Any, ...] | None:
+    """The tensor methods that nodes of a kernel come from, each once."""
+    return tuple(dict.fromkeys(m for x in nodes for m in x.metadata or ())) or None
 
 
 def split_kernel(x: UOp) -> UOp | None:

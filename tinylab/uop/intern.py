@@ -49,6 +49,14 @@ def _forget(entry: _Entry) -> None:
         del cache[entry.key]
 
 
+def carry_metadata(old: UOp, new: UOp) -> UOp:
+    """A node that takes another's place, made by the same tensor methods."""
+    metadata = old.metadata
+    if metadata is not None and new.metadata is None:
+        new.metadata = metadata
+    return new
+
+
 def make(op: Ops, dtype: DType, src: tuple[UOp, ...] = (), arg: Any = None, tag: Any = None) -> UOp:
     """The one node with these five fields."""
     key = (op, dtype, src, arg, tag)

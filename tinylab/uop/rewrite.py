@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from tinylab.errors import RewriteError
 from tinylab.opcodes import Ops
 from tinylab.uop.infer import infer_dtype
-from tinylab.uop.intern import make
+from tinylab.uop.intern import carry_metadata, make
 from tinylab.uop.matcher import PatternMatcher, Rule
 from tinylab.uop.pattern import Place, UPat, place_of_caller
 
@@ -69,7 +69,9 @@ def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
             if old.dtype is not new.dtype:
                 dtype = infer_dtype(node.op, src, node.arg)
                 break
-    return make(node.op, dtype, src, node.arg, node.tag)
+    found = make(node.op, dtype, src, node.arg, node.tag)
+    # In kernels no node has any: a look is all that this costs there.
+    return found if getattr(node, "_metadata", None) is None else carry_metadata(node, found)
 
 
 class RewriteContext:
