@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
 from tests.schedule.graphs import check, reasons, run, schedule, tensor
 from tinylab.errors import ScheduleError
+from tinylab.schedule.keep_old_values import _in_no_order
 from tinylab.schedule.order_kernels import order_kernels
 from tinylab.uop.ops import KernelInfo, UOp
 
@@ -92,3 +95,28 @@ def test_a_cycle_is_an_error_that_names_the_buffers():
     # Kernels written by hand: each overwrites what the other one still has to read.
     with pytest.raises(ScheduleError, match=r"cycle detected in assign graph: buffer \d+, buffer"):
         order_kernels(UOp.sink(a.after(body.call(a, b)), b.after(body.call(b, a))))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_has_no_order_is_what_waits_for_itself(seed: int) -> None:
+    draw = random.Random(seed)
+    count = draw.randrange(1, 24)
+    before = [
+        sum(1 << m for m in range(count) if draw.random() < draw.choice([0.03, 0.15]))
+        for _ in range(count)
+    ]
+    waiting = set(range(count))
+    while ready := {n for n in waiting if not any(before[n] >> m & 1 for m in waiting - {n})}:
+        waiting -= ready
+    assert _in_no_order(before) == sum(1 << n for n in waiting)
+
+
+def test_a_chain_of_writes_is_looked_through_once() -> None:
+    state = UOp.new_buffer("CPU", 4, tensor(4).dtype)
+    buffer, states = state, []
+    for n in range(5000):
+        state = write(state, state + n)
+        states.append(state)
+    assert state.without_after is buffer
+    # Each state knows what is below it: the next question is answered at once.
+    assert all(s._under_after is buffer for s in states)

@@ -16,7 +16,7 @@ _THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST, Ops.INDEX, Ops.CAST, Ops.
 def buffer_below(x: UOp) -> UOp:
     """The BUFFER or PARAM below views and states."""
     while x.op in _THROUGH:
-        x = x.src[0]
+        x = x.without_after if x.op is Ops.AFTER else x.src[0]
     return x
 
 

@@ -97,16 +97,33 @@ def _undecided(bound: list[tuple[int, int]], between: set[tuple[int, int]], clas
     copied = 0
     while True:
         before = _must_precede(bound, between, clash | copied)
-        waiting = (1 << len(bound)) - 1
-        ready = waiting
-        while ready:
-            ready = sum(1 << n for n in _bits(waiting) if not before[n] & waiting)
-            waiting &= ~ready
+        waiting = _in_no_order(before)
         if not waiting:
             return copied
         # Free a write that waits for readers only; what it replaces is copied for them.
         free = [n for n in _bits(waiting) if before[n] & waiting & ~bound[n][1]]
         copied |= 1 << min(free, key=lambda n: (bool(bound[n][1] & waiting), n))
+
+
+def _in_no_order(before: list[int]) -> int:
+    """The writes that cannot be put in an order, each behind those that come first.
+
+    A write that waits looks at one of those it waits for, the last; when that one is done, at
+    another: so the work grows with the writes, not with their square.
+    """
+    waiting = (1 << len(before)) - 1
+    watched: dict[int, list[int]] = {}
+    ready = list(range(len(before)))
+    while ready:
+        looking, ready = ready, []
+        for n in looking:
+            blocked = before[n] & waiting & ~(1 << n)
+            if blocked:
+                watched.setdefault(blocked.bit_length() - 1, []).append(n)
+            else:
+                waiting &= ~(1 << n)
+                ready += watched.pop(n, ())
+    return waiting
 
 
 def _must_precede(

@@ -65,7 +65,7 @@ def _cut(
 
 def _base(x: UOp) -> UOp:
     while x.op is Ops.AFTER or x.op in GroupOp.Movement:
-        x = x.src[0]
+        x = x.without_after if x.op is Ops.AFTER else x.src[0]
     return x
 
 

@@ -23,44 +23,67 @@ from tinylab.uop.ops import UOp
 _THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST}
 
 
-def _calls_below(x: UOp) -> list[UOp]:
-    """The calls that must have run before this state of a buffer exists."""
-    found = []
-    while x.op in _THROUGH:
-        if x.op is Ops.AFTER:
-            found += [s for s in x.src[1:] if s.op is Ops.CALL]
-        x = x.src[0]
-    return found
+class _Contents:
+    """Which content of a buffer a view shows: numbers, the same whatever view it is seen through.
 
+    A buffer has a number, and so has what some calls make of a content. last: the calls that must
+    have run before a content is there; those before them are waited for by them.
+    """
 
-# A buffer, and the calls that have written to it so far.
-_State = tuple[UOp, frozenset[UOp]]
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._of: dict[UOp, int] = {}
+        self.last: list[tuple[UOp, ...]] = []
 
+    def _number(self, key: Any, last: tuple[UOp, ...]) -> int:
+        found = self._numbers.setdefault(key, len(self.last))
+        if found == len(self.last):
+            self.last.append(last)
+        return found
 
-def _state(x: UOp) -> _State:
-    """Which content of a buffer a view shows; the same whatever view it is seen through."""
-    return plain(x), frozenset(_calls_below(x))
+    def of(self, x: UOp) -> int:
+        """The number of what a view shows."""
+        chain = []
+        while x not in self._of and x.op in _THROUGH:
+            chain.append(x)
+            x = x.src[0]
+        if x not in self._of:
+            self._of[x] = self._number(x, ())
+        found = self._of[x]
+        for node in reversed(chain):
+            calls = tuple(s for s in node.src[1:] if node.op is Ops.AFTER and s.op is Ops.CALL)
+            if calls:
+                below = () if all(self._builds_on(c, found) for c in calls) else self.last[found]
+                found = self._number((found, calls), (*below, *calls))
+            self._of[node] = found
+        return found
+
+    def _builds_on(self, call: UOp, content: int) -> bool:
+        """Whether a call waits for a content, because it is called with it."""
+        return any(self.of(a) == content for a in call.src[1:] if not a.is_variable)
 
 
 def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
     """For each call the calls that must come first."""
     calls = [x for x in order if x.op is Ops.CALL]
+    contents = _Contents()
     first: dict[UOp, dict[UOp, None]] = {c: {} for c in calls}
-    readers: dict[_State, list[UOp]] = {}
+    readers: dict[int, list[UOp]] = {}
     for call in calls:
         for n, argument in enumerate(call.src[1:]):
-            first[call].update(dict.fromkeys(_calls_below(argument)))
+            content = contents.of(argument)
+            first[call].update(dict.fromkeys(contents.last[content]))
             if n == 0 and call.src[0].op is Ops.COPY:
                 continue  # where a copy goes to is not read
-            readers.setdefault(_state(argument), []).append(call)
+            readers.setdefault(content, []).append(call)
     for state in order:
         if state.op is not Ops.AFTER:
             continue
-        replaced = _state(state.src[0])
+        replaced = contents.of(state.src[0])
         for write in state.src[1:]:
             if write.op is not Ops.CALL or not overwrites(write, state.src[0]):
                 continue
-            first[write].update(dict.fromkeys(replaced[1]))
+            first[write].update(dict.fromkeys(contents.last[replaced]))
             for reader in readers.get(replaced, ()):
                 if reader is not write:
                     first[write][reader] = None

@@ -280,7 +280,7 @@ def _ranges(idx: Index) -> tuple[UOp, ...]:
 def _target_buffer(x: UOp) -> UOp:
     node = x
     while node.op in GroupOp.Movement or node.op in (Ops.AFTER, Ops.BITCAST):
-        node = node.src[0]
+        node = node.without_after if node.op is Ops.AFTER else node.src[0]
     return node
 
 
@@ -328,9 +328,10 @@ def _reads_elsewhere(points: RealizePoints, value: UOp, target: UOp, buffer: UOp
 def _place_in(view: UOp, idx: Index) -> Index:
     """Where a view's element stands in its buffer."""
     while view.op in GroupOp.Movement or view.op is Ops.AFTER:
-        if view.op is not Ops.AFTER:
-            idx = source_index(view, idx)
-        view = view.src[0]
+        if view.op is Ops.AFTER:
+            view = view.without_after
+            continue
+        idx, view = source_index(view, idx), view.src[0]
     return idx
 
 

@@ -22,7 +22,7 @@ _STORAGE = (Ops.AFTER, Ops.BUFFER, Ops.PARAM)
 def plain(x: UOp) -> UOp:
     """The buffer below AFTERs and views."""
     while x.op is Ops.AFTER or x.op in GroupOp.Movement:
-        x = x.src[0]
+        x = x.without_after if x.op is Ops.AFTER else x.src[0]
     return x
 
 

@@ -77,6 +77,7 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         "_metadata",
         "_ranges",
         "_shape_slot",
+        "_under_after",
         "arg",
         "dtype",
         "op",
@@ -95,6 +96,7 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     _device: str | tuple[str, ...] | None
     _axis_slot: int | None
     _key: bytes
+    _under_after: UOp
     _LAZY: ClassVar[dict[str, Callable[[UOp], Any]]] = {}
 
     if TYPE_CHECKING:  # what the metaclass takes
@@ -333,10 +335,17 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
 
     @property
     def without_after(self) -> UOp:
-        """The value below all AFTERs."""
-        node = self
+        """The value below all AFTERs; kept, for a chain of writes is as long as the user made it."""
+        node, chain = self, []
         while node.op is Ops.AFTER:
+            known = getattr(node, "_under_after", None)
+            if known is not None:
+                node = known
+                break
+            chain.append(node)
             node = node.src[0]
+        for each in chain:
+            each._under_after = node
         return node
 
     @property
