@@ -84,3 +84,36 @@ def test_what_is_wrong_is_said(tmp_path, file):
         Tensor.empty(4, device="disk").assign([1.0] * 4)
     (tmp_path / "empty").write_bytes(b"")
     assert Tensor(pathlib.Path(tmp_path / "empty")).shape == (0,)
+
+
+def test_a_tensor_that_is_larger_than_its_file_is_not_read_and_the_file_stays(tmp_path):
+    path = tmp_path / "short"
+    path.write_bytes(bytes(range(8)))
+    longer = Tensor.empty(100, dtype=dtypes.uint8, device=f"DISK:{path}")
+    with pytest.raises(DeviceError, match=r"short has 8 bytes, and 100 are to be read") as e:
+        longer.to(None).realize()
+    assert "the tensor takes 100 bytes" in str(e.value)
+    assert path.stat().st_size == 8
+    assert longer[2:6].to(None).tolist() == [2, 3, 4, 5]
+    with pytest.raises(DeviceError, match="cannot open"):
+        Tensor.empty(4, dtype=dtypes.uint8, device=f"DISK:{tmp_path / 'none'}").to(None).realize()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_file_grows_when_it_is_written_to(tmp_path):
+    path = tmp_path / "grows"
+    path.write_bytes(bytes(range(4)))
+    t = Tensor.empty(8, dtype=dtypes.uint8, device=f"DISK:{path}")
+    t[6:7].assign(Tensor([9], dtype=dtypes.uint8))
+    assert path.read_bytes() == bytes([0, 1, 2, 3, 0, 0, 9, 0])
+    assert t.to(None).tolist() == [0, 1, 2, 3, 0, 0, 9, 0]
+
+
+def test_a_file_that_may_only_be_read_does_not_grow(tmp_path, monkeypatch):
+    path = tmp_path / "sealed"
+    path.write_bytes(b"abcd")
+    monkeypatch.setattr(os, "access", lambda name, mode: mode != os.W_OK)
+    longer = Tensor.empty(8, dtype=dtypes.uint8, device=f"DISK:{path}")
+    with pytest.raises(DeviceError, match="may only be read"):
+        longer.assign(Tensor.zeros(8, dtype=dtypes.uint8))
+    assert path.read_bytes() == b"abcd"

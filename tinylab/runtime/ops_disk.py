@@ -3,7 +3,7 @@
 "DISK:shm:name" is memory that processes share: a file of that name which lies in memory.
 
 A buffer is a map of the file: its bytes are read when they are copied to another device, and what
-is copied in is written. The file is made, and grown, when a buffer needs more than it has.
+is copied in is written. The file is made, and grown, when it is written to; never to be read.
 """
 
 from __future__ import annotations
@@ -20,16 +20,50 @@ from tinylab.errors import DeviceError
 from tinylab.target import Target
 
 
+class MappedFile:
+    """The bytes of a device's file that a buffer stands for; the file is opened when it is used."""
+
+    def __init__(self, path: pathlib.Path, size: int) -> None:
+        self.path, self.size = path, size
+        self._lock = threading.Lock()
+        self._map = memoryview(b"")
+
+    def read(self, stop: int) -> memoryview:
+        """The file up to a byte.
+
+        Raises: DeviceError for a file that has not so many, or that cannot be opened.
+        """
+        with self._lock:
+            if len(self._map) < stop:
+                self._map = _opened(self.path, stop, self.size, grow=False)
+            return self._map
+
+    def write(self, stop: int) -> memoryview:
+        """The file up to a byte, to write to; what it lacks of the buffer's size is added as zeros.
+
+        Raises: DeviceError for a file that may only be read, or that cannot be made or grown.
+        """
+        with self._lock:
+            if len(self._map) < max(stop, self.size):
+                self._map = _opened(self.path, self.size, self.size, grow=True)
+            if self._map.readonly:
+                raise _only_read(self.path)
+            return self._map
+
+
 class FileWindow(NamedTuple):
     """Bytes of a mapped file."""
 
-    whole: memoryview
+    whole: MappedFile
     offset: int
     size: int
 
     def view(self) -> memoryview:
         """The bytes, shared."""
-        return self.whole[self.offset : self.offset + self.size]
+        if self.size == 0:
+            return memoryview(b"")
+        stop = self.offset + self.size
+        return self.whole.read(stop)[self.offset : stop]
 
 
 class DiskAllocator(Allocator[FileWindow]):
@@ -38,12 +72,11 @@ class DiskAllocator(Allocator[FileWindow]):
     dev: DiskDevice
 
     def _alloc(self, size: int, options: BufferSpec) -> FileWindow:
-        return FileWindow(self.dev.mapped(size), 0, size)
+        return FileWindow(MappedFile(self.dev.path, size), 0, size)
 
     def _copyin(self, dest: FileWindow, src: memoryview) -> None:
-        if dest.whole.readonly:
-            raise DeviceError(f"{self.dev.path} may only be read", help="change its permissions")
-        dest.view()[:] = src
+        stop = dest.offset + dest.size
+        dest.whole.write(stop)[dest.offset : stop] = src
 
     def _copyout(self, dest: memoryview, src: FileWindow) -> None:
         dest[:] = src.view()
@@ -68,7 +101,6 @@ class DiskDevice(Compiled[FileWindow]):
         if not path:
             raise DeviceError("DISK needs a path", help='write it behind the name: "DISK:/a/file"')
         self.path = pathlib.Path(path)
-        self._lock = threading.Lock()
         super().__init__(device, DiskAllocator(self), (), Program)
 
     @property
@@ -86,19 +118,6 @@ class DiskDevice(Compiled[FileWindow]):
             f"nothing is computed on {self.device}", help="move the tensor with .to(None) first"
         )
 
-    def mapped(self, size: int) -> memoryview:
-        """At least so many bytes of the file; what it lacks is added as zeros.
-
-        Raises: DeviceError when the file cannot be opened, made or grown.
-        """
-        if size == 0:
-            return memoryview(b"")
-        with self._lock:
-            try:
-                return _map_file(self.path, size)
-            except OSError as e:
-                raise DeviceError(f"cannot open {self.path}: {e.strerror}") from e
-
 
 def _shared_path(name: str) -> str:
     """Where memory of a name lies; whoever made it removes the file.
@@ -110,13 +129,34 @@ def _shared_path(name: str) -> str:
     return os.path.join("/dev/shm" if os.path.isdir("/dev/shm") else tempfile.gettempdir(), name)
 
 
-def _map_file(path: pathlib.Path, size: int) -> memoryview:
-    readonly = path.exists() and not os.access(path, os.W_OK)
-    flags = os.O_RDONLY if readonly else os.O_RDWR | os.O_CREAT
-    file = os.open(path, flags | getattr(os, "O_BINARY", 0))
+def _only_read(path: pathlib.Path) -> DeviceError:
+    return DeviceError(f"{path} may only be read", help="change its permissions")
+
+
+def _opened(path: pathlib.Path, stop: int, whole: int, grow: bool) -> memoryview:
     try:
-        if os.fstat(file).st_size < size:
-            os.ftruncate(file, size)
+        return _map_file(path, stop, whole, grow)
+    except OSError as e:
+        raise DeviceError(f"cannot open {path}: {e.strerror}") from e
+
+
+def _map_file(path: pathlib.Path, stop: int, whole: int, grow: bool) -> memoryview:
+    """A file up to a byte, and on to where the buffer ends if there is as much."""
+    readonly = path.exists() and not os.access(path, os.W_OK)
+    if readonly and grow:
+        raise _only_read(path)
+    flags = os.O_RDONLY if readonly else os.O_RDWR
+    file = os.open(path, flags | (os.O_CREAT if grow else 0) | getattr(os, "O_BINARY", 0))
+    try:
+        found = os.fstat(file).st_size
+        if found < stop and not grow:
+            raise DeviceError(
+                f"{path} has {found} bytes, and {stop} are to be read",
+                help=f"the tensor takes {whole} bytes; write it first, or make it smaller",
+            )
+        if found < stop:
+            os.ftruncate(file, stop)
+        size = stop if grow else min(found, whole)
         access = mmap.ACCESS_READ if readonly else mmap.ACCESS_WRITE
         return memoryview(mmap.mmap(file, size, access=access))
     finally:

@@ -335,7 +335,7 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
 
     @property
     def without_after(self) -> UOp:
-        """The value below all AFTERs; kept, for a chain of writes is as long as the user made it."""
+        """The value below all AFTERs; kept, for a chain of writes may be long."""
         node, chain = self, []
         while node.op is Ops.AFTER:
             known = getattr(node, "_under_after", None)
