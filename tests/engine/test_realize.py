@@ -274,3 +274,31 @@ def test_what_each_level_shows(capsys, level, shown):
 
 
 NUMBERS = itertools.count()
+
+
+# *** the storage of a node
+
+
+def test_the_buffer_of_a_value():
+    x = Tensor(np.arange(12, dtype=np.float32)).realize()
+    whole = x.uop.base.buffer
+    assert x.reshape(3, 4).uop.buffer is whole
+    assert x.reshape(3, 4).detach().contiguous().uop.buffer is whole
+    part = x.reshape(3, 4)[1:].uop.buffer
+    assert (part.base, part.offset, part.size) == (whole, 16, 8)
+    assert list(part.ensure_allocated().numpy()) == list(range(4, 12))
+    empty = Tensor.empty(3).uop.buffer
+    assert not empty.is_allocated()
+    with pytest.raises(
+        RuntimeError, match=r"non-contiguous view is not supported: PERMUTE to \(4, 3\)"
+    ):
+        _ = x.reshape(3, 4).T.uop.buffer
+    with pytest.raises(AssertionError, match="must be BUFFER, but Ops.ADD"):
+        _ = (x + 1).uop.buffer
+
+
+def test_the_buffers_of_a_value_on_several_devices():
+    x = Tensor(np.arange(8, dtype=np.float32)).shard(("CPU:0", "CPU:1"), 0).realize()
+    found = x.uop.buffer
+    assert (found.device, found.size) == (("CPU", "CPU:1"), 4)
+    assert [list(b.numpy()) for b in found.bufs] == [[0, 1, 2, 3], [4, 5, 6, 7]]

@@ -61,6 +61,35 @@ def test_values_that_repeat_are_worked_out_again_when_asked_to() -> None:
         assert len(check(value).linear.src) == 1
 
 
+def test_sums_over_padding_are_stored_when_asked_to() -> None:
+    """As in the gradient of a convolution, a sum over windows of sums."""
+
+    nested = tensor(6, 5, 3)._rop(Ops.ADD, (0,))._pad((1, 0), (7, 3))._rop(Ops.ADD, (1,))
+    assert len(check(nested).linear.src) == 1
+    with Context(FUSE_CONV_BW=0):
+        found = check(nested)
+    assert "a reduction inside another reduction" in reasons(found)
+
+
+@pytest.mark.parametrize(("level", "kernels"), [(0, 4), (1, 4), (2, 3), (3, 3)])
+def test_partial_materialization_fuses_ever_more(level: int, kernels: int) -> None:
+    with Context(PCONTIG=level):
+        x, w = tensor(16, 24), tensor(24, 16)
+        top = x._rop(Ops.MAX, (1,))._reshape((16, 1))
+        powers = (x + top * -1).alu(Ops.EXP2)
+        parts = powers * powers._rop(Ops.ADD, (1,))._reshape((16, 1)).alu(Ops.RECIPROCAL)
+        columns = w._permute((1, 0))._reshape((1, 16, 24))
+        found = check((parts._reshape((16, 1, 24)) * columns)._rop(Ops.ADD, (2,)))
+    assert len(found.linear.src) == kernels
+
+
+def test_small_reductions_are_worked_out_again_at_the_highest_level() -> None:
+    value = tensor(8, 16) * 1 + tensor(8, 16)._rop(Ops.ADD, (1,))._reshape((8, 1))
+    assert len(check(value).linear.src) == 2
+    with Context(PCONTIG=3):
+        assert len(check(value).linear.src) == 1
+
+
 def test_copies_wait_and_go_together() -> None:
     values = [(tensor(8) + n).contiguous() for n in range(3)]
     copied = [v.copy_to_device("NULL") for v in values]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tinylab.device import Buffer, MultiBuffer
-from tinylab.errors import ScheduleError
-from tinylab.opcodes import Ops
+from tinylab.errors import ContractError, ScheduleError
+from tinylab.mixin.base import shape_text
+from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import is_internal
 from tinylab.schedule.views import window_of
 from tinylab.uop.ops import UOp, node_to_shape
@@ -43,16 +44,47 @@ def memory_at(x: UOp) -> Buffer | None:
     """The memory of a value that is one piece of a buffer; None for any other."""
     if x.has_buffer_identity():
         return memory_of(x.base)
+    piece = _piece_of(x) if x.base.op is Ops.BUFFER else None
+    return None if piece is None else piece.ensure_allocated()
+
+
+def _piece_of(x: UOp) -> Buffer | None:
+    """A view of a buffer's memory, if it is one piece of it."""
     node = x.base
-    if node.op is not Ops.BUFFER:
-        return None
     # Of a parameter in its place: what is worked out for a view is kept, and would keep its memory.
     window = window_of(x.substitute({node: UOp.param(0, node.dtype, node.shape)}, walk=True))
     if window is None:
         return None
-    whole = memory_of(node)
-    offset = window.offset * x.dtype.itemsize
-    return whole.view(window.size, x.dtype, offset).ensure_allocated()
+    return memory_of(node).view(window.size, x.dtype, window.offset * x.dtype.itemsize)
+
+
+# What a buffer is seen through without another place or order of its elements.
+_SAME = frozenset({Ops.CONTIGUOUS, Ops.RESHAPE, Ops.UNSHARD, Ops.DETACH, Ops.AFTER})
+
+
+def buffer_of(x: UOp) -> Buffer | MultiBuffer:
+    """The storage of a value: a buffer, one on each device, or a piece of one.
+
+    Raises: ContractError where there is none; ScheduleError for a view with gaps.
+    """
+    node = x
+    while node.op in _SAME:
+        node = node.src[0]
+    if node.op is Ops.MSTACK:
+        parts = [memory_of(part) for part in node.src]
+        return MultiBuffer(tuple(b.device for b in parts), parts[0].size, parts[0].dtype, parts)
+    if node.op is Ops.MSELECT or (node.op is Ops.BUFFER and not node.is_variable):
+        several = isinstance(node.device, tuple)
+        return memory_on_devices(node) if several else memory_of(node)
+    if node.op not in GroupOp.Movement or node.base.op is not Ops.BUFFER:
+        raise ContractError(f"must be BUFFER, but {node.op} holds no storage")
+    piece = _piece_of(node)
+    if piece is None:
+        raise ScheduleError(
+            f"non-contiguous view is not supported: {node.op.name} to {shape_text(node.shape)}",
+            help="store it first with .contiguous()",
+        )
+    return piece
 
 
 class Arguments:

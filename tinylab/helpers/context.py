@@ -231,6 +231,9 @@ TRAINING = ContextVar("TRAINING", 0, "1 while training: dropout, batchnorm, Opti
 
 # *** scheduling
 FUSE_ARANGE = ContextVar("FUSE_ARANGE", 1, "0 stores what only depends on positions")
+FUSE_CONV_BW = ContextVar(
+    "FUSE_CONV_BW", 1, "0 stores what a sum over padding sums, as a convolution's gradient does"
+)
 DONT_REALIZE_EXPAND = ContextVar(
     "DONT_REALIZE_EXPAND", 0, "1 works a value out again rather than storing it to be repeated"
 )

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import collections
 import itertools
+import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from tinylab.helpers.context import DONT_REALIZE_EXPAND, FUSE_ARANGE
+from tinylab.helpers.context import DONT_REALIZE_EXPAND, FUSE_ARANGE, FUSE_CONV_BW, PCONTIG
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.effects import copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
@@ -39,6 +40,8 @@ SAVED_LIMIT = 1 << 16
 # An expression of more operations is cut: compilers take more than linear time for a long one.
 KERNEL_LIMIT = 1000
 _OTHER_VIEW = "the update reads its own buffer through another view"
+# With PCONTIG=3 a reduction may be worked out so often.
+PARTIAL_TIMES = 32
 # Ways to read one value that are followed before it is stored, whatever it costs.
 ACCESS_LIMIT = 8
 
@@ -207,7 +210,8 @@ class RealizePoints:
         """How x, computed at this access, reads its own sources."""
         place, nest, under = access
         if x.op in GroupOp.Movement:
-            self._read(x.src[0], Access(source_index(x, place), nest, under))
+            merges = FUSE_CONV_BW or x.op is not Ops.PAD
+            self._read(x.src[0], Access(source_index(x, place), nest, under if merges else None))
         elif x.op is Ops.REDUCE:
             reduced = loops(x.src[0].shape[: x.arg.count], self.numbers, AxisType.REDUCE)
             inner = (*nest, *_ranges(reduced))
@@ -227,13 +231,13 @@ class RealizePoints:
         if x.op is Ops.CAST and x.dtype.itemsize > x.src[0].dtype.itemsize:
             return None  # a value is stored before a widening cast, not after
         ways = len({a.place for a in found})
-        if ways > 1 and has_reduce:
+        if ways > 1 and has_reduce and (PCONTIG < 3 or ways > ACCESS_LIMIT):
             return f"its {ways} consumers index it differently, and it holds a reduction"
         if not FUSE_ARANGE and _reads_positions(x):
             return "a value of positions alone: FUSE_ARANGE=0"
         if has_iota and not has_reduce:
             return None  # a comparison of positions: what picks by it becomes a load
-        if ways > 1 and (cost > RECOMPUTE_LIMIT or ways > ACCESS_LIMIT):
+        if ways > 1 and (cost > recompute_limit() or ways > ACCESS_LIMIT):
             return f"its {ways} consumers index it differently: {cost} operations an element"
         for access in found:
             reason = self._why_store_for(x, access, cost, has_reduce)
@@ -248,12 +252,12 @@ class RealizePoints:
             merges = x.op is Ops.REDUCE and x.arg.op is access.under
             if idle:
                 times = _trips(idle)
-                if times > 1:
+                if times > (PARTIAL_TIMES if PCONTIG >= 3 else 1):
                     return f"a reduction that would be computed {times} times"
             if not merges and any(r.arg[-1] is AxisType.REDUCE for r in access.nest):
                 return "a reduction inside another reduction"
             return None
-        if DONT_REALIZE_EXPAND:
+        if DONT_REALIZE_EXPAND or PCONTIG >= 2:
             return None
         last = max((n for n, r in enumerate(access.nest) if r in used), default=-1)
         outer = access.nest[: last + 1]
@@ -263,6 +267,11 @@ class RealizePoints:
         if times >= REPEAT_LIMIT and saved >= SAVED_LIMIT and share:
             return f"would be computed {times} times: {cost} operations an element"
         return None
+
+
+def recompute_limit() -> float:
+    """How many operations an element may cost to be worked out at each place that reads it."""
+    return {0: RECOMPUTE_LIMIT, 1: 8 * RECOMPUTE_LIMIT}.get(PCONTIG.value, math.inf)
 
 
 def _trips(ranges: Any) -> int:

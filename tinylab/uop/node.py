@@ -8,6 +8,7 @@ worked out when asked for, without recursion, and kept beside the node.
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -23,7 +24,7 @@ from tinylab.uop.intern import Key, cache, make, set_node_type
 from tinylab.uop.sharding import ShardMethods, axis_of
 
 if TYPE_CHECKING:
-    from tinylab.device import Buffer
+    from tinylab.device import Buffer, MultiBuffer
 
 T = TypeVar("T")
 
@@ -361,6 +362,16 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
             raise ContractError(f"must be BUFFER, but {node.op} holds no storage")
         return node
 
+    @property
+    def buffer(self) -> Buffer | MultiBuffer:
+        """The storage of this value, made if there is none yet; of a part in one piece, a view.
+
+        Raises: ContractError where it has none; ScheduleError for a view with gaps.
+        """
+        # By name: memory belongs to the engine, which stands far above.
+        found: Buffer | MultiBuffer = importlib.import_module(_ENGINE).buffer_of(self)
+        return found
+
     def has_buffer_identity(self, after_ok: bool = False) -> bool:
         """Whether this is a whole buffer, perhaps reshaped."""
         node = self
@@ -417,6 +428,7 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         return graph_rewrite(self, symbolic, name="simplify" if tracked else None)
 
 
+_ENGINE = "tinylab.engine.buffers"
 # The dtype of these is stated, never worked out.
 _STATED = {Ops.CUSTOM, Ops.CUSTOMI, Ops.INS, Ops.CONST, Ops.NOOP, Ops.BUFFER, Ops.PARAM}
 _CALLS = frozenset({Ops.CALL, Ops.FUNCTION})
