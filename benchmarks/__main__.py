@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import platform
@@ -11,11 +12,14 @@ import time
 NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead", "paint")
 
 
-def main(names: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Run the benchmarks one after another; nothing else should run meanwhile."""
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    parser.add_argument("names", metavar="NAME", nargs="*", help=", ".join(NAMES))
+    names = parser.parse_args(arguments).names
     unknown = [name for name in names if name not in NAMES]
     if unknown:
-        raise SystemExit(f"no benchmark is called {unknown[0]!r}; there are {', '.join(NAMES)}")
+        parser.error(f"no benchmark is called {unknown[0]!r}; there are {', '.join(NAMES)}")
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
     print(f"{time.strftime('%Y-%m-%d')}, load before {load}")

@@ -4,6 +4,7 @@ import weakref
 
 import pytest
 
+import tinylab
 from tests.trace.programs import X, chain, pm_tidy, recorded_attention, variable
 from tinylab.errors import RewriteError
 from tinylab.trace import events
@@ -306,3 +307,13 @@ def test_a_loop_over_one_body_is_recorded_once():
     assert [p.name for p in rec.passes].count("callify") <= 2
     assert sum(len(k.runs_ns) for k in rec.kernels) == 30
     assert len(rec.nodes) < 400
+
+
+def test_a_kernel_that_was_interrupted_says_so(monkeypatch):
+    def pressed(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tinylab.engine.compile.to_program", pressed)
+    with pytest.raises(KeyboardInterrupt), record() as rec:
+        (tinylab.Tensor.empty(4, 3, device="NULL") * 1.25).realize()
+    assert [k.error for k in rec.kernels] == ["interrupted"]

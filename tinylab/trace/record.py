@@ -286,7 +286,7 @@ class Record:
                 self.nodes.forget_uops(MEMO_LIMIT)
 
     def _note_failure(self, ended: PassRecord, error: BaseException) -> None:
-        ended.error = f"{type(error).__name__}: {error}"
+        ended.error = _in_words(error)
         self._failures = [*self._failures[-7:], (ended.id, error)]
         tried = _tried_when_raised(error)
         if tried is not None:
@@ -389,7 +389,7 @@ class Record:
         # What only this kernel's passes made can go now, as it would without a record.
         self.nodes.forget_uops()
         if event.error is not None:
-            kernel.error = f"{type(event.error).__name__}: {event.error}"
+            kernel.error = _in_words(event.error)
 
     def _add_run(self, event: Event) -> None:
         buffers = event.data.pop("buffers", ())
@@ -421,6 +421,14 @@ class Record:
                 known = self.notes.setdefault(node, [])
                 known.extend(site for site in sites if site not in known)
                 del self._noted[uop]
+
+
+def _in_words(error: BaseException) -> str:
+    """Its type and what it says: "CompileError: no room"; "interrupted" for the stop button."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    name = type(error).__name__
+    return f"{name}: {error}" if str(error) else name
 
 
 def _top_of(sink: UOp) -> list[UOp]:
