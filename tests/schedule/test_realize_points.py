@@ -134,3 +134,18 @@ def test_shared_operations_are_cut_by_their_number():
         x = x * x + x
     kernels = schedule(x)[0].linear.src
     assert 3 <= len(kernels) <= 8
+
+
+def test_a_stored_permutation_serves_who_reads_the_value_itself():
+    product = tensor(8, 6)._reshape((8, 1, 6)) * tensor(5, 6)._reshape((1, 5, 6))
+    y = product._rop(Ops.ADD, (2,))
+    turned = y._permute((1, 0)).contiguous()
+    found = check(turned, y * 2, y._rop(Ops.ADD, (0,)))
+    assert len(found.linear.src) == 3
+    # Two permutations: the first one serves, also the second.
+    x = tensor(3, 4, 5)._rop(Ops.ADD, (0,))._reshape((2, 2, 5))
+    first, second = (x._permute(order).contiguous() for order in ((2, 0, 1), (1, 2, 0)))
+    assert len(check(first, second, x._rop(Ops.MAX, (1,))).linear.src) == 3
+    # A value that nobody stores is worked out where it is read.
+    cheap = tensor(4, 6) + tensor(4, 6)
+    assert len(check(cheap._permute((1, 0)).contiguous(), cheap * 2).linear.src) == 2

@@ -349,16 +349,58 @@ class StoreContext(NamedTuple):
 
     reasons: dict[UOp, str]
     device: str | None
+    permuted: dict[UOp, UOp]  # a stored value -> CONTIGUOUS(permutation of it), which is as good
 
 
 def mark_stored(x: UOp, ctx: StoreContext) -> UOp | None:
     """The value under a STAGE without loops yet; the tag keeps it from matching again."""
     reason = ctx.reasons.get(x)
+    if x in ctx.permuted:
+        return _seen_back(_stage_of(ctx.permuted[x], ctx), ctx.permuted[x].src[0])
+    if x.op is Ops.CONTIGUOUS and ctx.permuted.get(_under_permutations(x.src[0])) is x:
+        return _stage_of(x, ctx)
     if reason is None:
         return x.src[0] if x.op is Ops.CONTIGUOUS and x.src[0] in ctx.reasons else None
     value = x.src[0] if x.op is Ops.CONTIGUOUS else carry_metadata(x, x.rtag("stored"))
     place = x.device or ctx.device
     return carry_metadata(x, value.stage(arg=StageArg(place, removable=False, reason=reason)))
+
+
+def _stage_of(c: UOp, ctx: StoreContext) -> UOp:
+    """CONTIGUOUS(permutation of a value) as a STAGE."""
+    base = _under_permutations(c.src[0])
+    value = c.src[0].substitute({base: carry_metadata(base, base.rtag("stored"))}, walk=True)
+    arg = StageArg(c.device or ctx.device, removable=False, reason=ctx.reasons[c])
+    return carry_metadata(base, value.stage(arg=arg))
+
+
+def _under_permutations(x: UOp) -> UOp:
+    while x.op in (Ops.PERMUTE, Ops.RESHAPE):
+        x = x.src[0]
+    return x
+
+
+def _seen_back(stored: UOp, view: UOp) -> UOp:
+    """The value that was permuted, seen in what stores the permutation."""
+    while view.op in (Ops.PERMUTE, Ops.RESHAPE):
+        if view.op is Ops.PERMUTE:
+            stored = stored._permute([view.arg.index(axis) for axis in range(len(view.arg))])
+        else:
+            stored = stored._reshape(view.src[0].shape)
+        view = view.src[0]
+    return stored
+
+
+def permuted_views(points: RealizePoints, reasons: dict[UOp, str]) -> dict[UOp, UOp]:
+    """Values that are stored, of which a permutation is stored too: one of the two is enough."""
+    found: dict[UOp, UOp] = {}
+    for c in points.order:
+        if c.op is Ops.CONTIGUOUS and c.arg is None and c in reasons:
+            base = _under_permutations(c.src[0])
+            computed = base.op in GroupOp.Elementwise or base.op is Ops.REDUCE
+            if computed and base is not c.src[0] and base in reasons:
+                found.setdefault(base, c)
+    return found
 
 
 pm_realize_points = PatternMatcher(
@@ -379,4 +421,5 @@ def reasons_to_store(sink: UOp, device: str | None) -> StoreContext:
     if any(x.op in GroupOp.Elementwise for x in points.reasons):
         points = RealizePoints(sink, known=points.reasons)
     reasons = {**points.reasons, **overlapping_writes(points)}
-    return StoreContext({**limit_buffers(points.order, reasons, device), **reasons}, device)
+    reasons = {**limit_buffers(points.order, reasons, device), **reasons}
+    return StoreContext(reasons, device, permuted_views(points, reasons))
