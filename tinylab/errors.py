@@ -119,6 +119,10 @@ class ScheduleError(TinylabError, RuntimeError):
     """A graph that cannot be put in order, such as a cycle of writes."""
 
 
+class BindMismatchError(ScheduleError):
+    """Two values of one variable in one computation."""
+
+
 class CodegenError(TinylabError, RuntimeError):
     """A kernel that cannot be lowered."""
 

@@ -169,6 +169,27 @@ def test_gradients() -> None:
     np.testing.assert_allclose(grad.numpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("view", [True, False])
+def test_what_was_built_for_another_size_sees_the_old_values(view: bool) -> None:
+    x = Tensor(DATA).realize()
+    part = x[: N.bind(3)]
+    before = part if view else part * 2
+    total = part.sum(0)
+    np.testing.assert_allclose(total.numpy(), DATA[:3].sum(0), rtol=1e-5)
+    x[: N.bind(7)] = x[: N.bind(7)] + 1
+    after = DATA.copy()
+    after[:7] += 1
+    np.testing.assert_array_equal(x.numpy(), after)
+    np.testing.assert_array_equal(values(before), DATA[:3] * (1 if view else 2))
+    np.testing.assert_allclose(total.numpy(), DATA[:3].sum(0), rtol=1e-5)
+
+
+def test_two_values_of_a_variable_in_one_computation_are_refused() -> None:
+    x = Tensor(DATA).realize()
+    with pytest.raises(RuntimeError, match="bind mismatch on n, 3 != 4"):
+        (x[: N.bind(3)].sum(0) + x[: N.bind(4)].sum(0)).realize()
+
+
 # *** sentences
 
 N_OR_M = r"\(n, 4\).*\(m, 4\)"

@@ -12,7 +12,7 @@ from tinylab.engine.buffers import memory_of
 from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.engine.linear import deferred, execute_plan
 from tinylab.engine.locking import alone
-from tinylab.errors import AllocationError, BufferError, CompileError
+from tinylab.errors import AllocationError, BindMismatchError, BufferError, CompileError
 from tinylab.helpers.context import (
     ALLOW_DEVICE_USAGE,
     DEBUG,
@@ -95,8 +95,12 @@ def _root(x: UOp, overwritten: Container[UOp], asked: bool) -> UOp:
     stays = x.op is not Ops.AFTER and _memory_below(x) not in overwritten
     if stays and (asked or x.op is Ops.CONTIGUOUS):
         return x.contiguous()
-    reason = _PENDING if stays else copied_first(_PENDING, x)
-    return make(Ops.CONTIGUOUS, x.dtype, (x,), reason)
+    return make(Ops.CONTIGUOUS, x.dtype, (x,), _PENDING) if stays else kept_copy(x)
+
+
+def kept_copy(x: UOp) -> UOp:
+    """A copy of a value that reads what is about to be overwritten."""
+    return make(Ops.CONTIGUOUS, x.dtype, (x,), copied_first(_PENDING, x))
 
 
 def _note_constants(roots: Iterable[UOp]) -> None:
@@ -115,6 +119,25 @@ class _Held(NamedTuple):
     pending: list[UOp]
     # Other results of kernels that will run.
     results: list[UOp]
+
+
+class ReadersFirst(Exception):
+    """Nothing has run: values that read what is about to be overwritten have other variables."""
+
+    def __init__(self, readers: list[UOp]) -> None:
+        super().__init__("values with other variables must be computed before")
+        self.readers = readers
+
+
+def _bound_elsewhere(asked: UOp, readers: Iterable[UOp]) -> list[UOp]:
+    """The readers in which a variable has another value than in what is asked for."""
+    wanted = _bindings(asked)
+    return [u for u in readers if any(wanted.get(v, n) != n for v, n in _bindings(u).items())]
+
+
+def _bindings(root: UOp) -> dict[str, int]:
+    bound = [u for u in root.toposort(enter_calls=False) if u.is_bound_var]
+    return {u.expr: u.unbind()[1] for u in bound}
 
 
 def _held(states: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> _Held:
@@ -139,7 +162,8 @@ def realize_uops(
     which is written in place are computed first: what was built before a write sees the old value.
     device: where values go that name no device.
 
-    Raises: ScheduleError, CompileError, DeviceError as the stages do.
+    Raises: ScheduleError, CompileError, DeviceError as the stages do; ReadersFirst where those that
+    read are to be computed in a run of their own.
     """
     targets = list(dict.fromkeys(t for u in uops if (t := to_store(u)) is not None))
     if not targets:
@@ -147,6 +171,7 @@ def realize_uops(
     writes = _writes_below(UOp.sink(*targets))
     asked = set(targets)
     shown: dict[UOp, UOp] = {}
+    held = _Held([], [], [])
     if writes and live is not None:
         held = _held(writes, live(), asked)
         # A reader may itself write, and what it overwrites may have readers.
@@ -167,7 +192,13 @@ def realize_uops(
     _note_constants(roots)
     place = Device.canonicalize(device)
     with events.span("realize", "realize", count=len(roots)):
-        views = _run(UOp.sink(*roots), place)
+        try:
+            views = _run(UOp.sink(*roots), place)
+        except BindMismatchError:
+            elsewhere = _bound_elsewhere(UOp.sink(*uops), held.readers)
+            if not elsewhere:
+                raise
+            raise ReadersFirst(elsewhere) from None
     becomes = dict(zip(targets, views, strict=True))
     becomes.update(zip(roots, views, strict=True))
     becomes.update({t: becomes[root] for t, root in shown.items()})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tinylab.dtype import AddrSpace
-from tinylab.errors import ScheduleError
+from tinylab.errors import BindMismatchError
 from tinylab.opcodes import Ops
 from tinylab.uop.args import ParamArg
 from tinylab.uop.intern import carry_metadata, make
@@ -57,7 +57,7 @@ def note_value(x: UOp, ctx: Numbering) -> UOp:
     var, value = x.unbind()
     known = ctx.var_vals.setdefault(var.arg.name, value)
     if known != value:
-        raise ScheduleError(
+        raise BindMismatchError(
             f"bind mismatch on {var.arg.name}, {known} != {value}",
             help="one computation can have one value of a variable",
         )
@@ -88,7 +88,7 @@ def callify(sink: UOp, by_rules: bool = False) -> Callified:
 
     by_rules: as a pass that can be listened to; the result is the same.
 
-    Raises: ScheduleError where one variable has two values.
+    Raises: BindMismatchError where one variable has two values.
     """
     found = Numbering({}, {})
     if by_rules:

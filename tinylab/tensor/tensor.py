@@ -18,7 +18,7 @@ from tinylab.dtype import (
 from tinylab.engine.buffers import memory_at
 from tinylab.engine.capture import refuse_data_access
 from tinylab.engine.locking import alone
-from tinylab.engine.realize import realize_uops, to_store
+from tinylab.engine.realize import ReadersFirst, kept_copy, realize_uops, to_store
 from tinylab.errors import (
     AssignError,
     ContractError,
@@ -507,9 +507,18 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
     roots = [t.uop for t in wanted]
     streams = counters_of(roots)
     device = next((u.device for u in roots if isinstance(u.device, str)), None)
-    becomes = realize_uops(
-        [*roots, *(counter for _, counter in streams)], lambda: [t.uop for t in live], device
-    )
+    counters = [counter for _, counter in streams]
+    while True:
+        try:
+            becomes = realize_uops([*roots, *counters], lambda: [t.uop for t in live], device)
+            break
+        except ReadersFirst as found:
+            early = [t for t in live if t.uop in found.readers]
+        for t in early:
+            kept = Tensor._from_uop(kept_copy(t.uop))
+            realize_all([kept])
+            t.uop = kept.uop
+        roots = [t.uop for t in wanted]
     for stream, counter in streams:
         stream.counter = becomes.get(counter, counter)
     _look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)

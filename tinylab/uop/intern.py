@@ -44,9 +44,10 @@ def set_node_type(node_type: type[UOp]) -> None:
     _node_type = node_type
 
 
-def _forget(entry: _Entry) -> None:
-    if cache.get(entry.key) is entry:
-        del cache[entry.key]
+def _forget(entry: _Entry, table: dict[Key, _Entry] = cache) -> None:
+    # The table by argument: at exit the name is gone before the last node.
+    if table.get(entry.key) is entry:
+        del table[entry.key]
 
 
 def carry_metadata(old: UOp, new: UOp) -> UOp:
