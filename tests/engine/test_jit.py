@@ -147,6 +147,13 @@ def test_sizes_that_are_bound_anew():
         assert total(base[:size]).item() == sum(range(1, n + 1))
 
 
+def test_a_size_that_is_bound_inside_keeps_its_value():
+    base = Tensor(np.arange(10, dtype=np.float32)).realize()
+    size = Variable("n", 1, 10)
+    total = TinyJit(lambda t: (base[: size.bind(4)] * t).sum().realize())
+    assert [total(vector(i)).item() for i in range(4)] == [0.0, 6.0, 12.0, 18.0]
+
+
 def test_a_record_sees_the_kernels_of_a_replay():
     from tinylab import record
 

@@ -110,9 +110,12 @@ class CapturedJit:
     scratch: list[int]
     native: bool = True
     _is_free: bool = field(default=False, init=False)
+    _fixed: dict[str, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.launchers = batched(self.steps, self.numbers, self.native)
+        # Variables that were bound inside the function keep the values that they had.
+        self._fixed = {name: n for s in self.steps for name, n in s.var_vals.items()}
         # The memory of the captured call goes, except for what stays in use.
         self.steps = [replace(s, buffers=[]) for s in self.steps]
 
@@ -178,7 +181,7 @@ class CapturedJit:
     def __call__(self, input_uops: Sequence[UOp], var_vals: dict[str, int]) -> Any:
         """The function's result for the memory of its inputs and the values of its variables."""
         nodes = self._place(input_uops)
-        self._run(var_vals)
+        self._run({**self._fixed, **var_vals})
         for result in self.results:
             if result.kept:
                 own = memories_of(nodes[result.buffer])
