@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinylab import GlobalCounters, Tensor, Variable
+from tinylab import GlobalCounters, Tensor, UOp, Variable
 from tinylab.engine.linear import compile_linear, run_linear
-from tinylab.opcodes import Ops
+from tinylab.opcodes import AxisType, Ops
 
 A = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
 
@@ -58,3 +58,34 @@ def test_callify_keeps_the_value():
     y = (x * 3).callify()
     assert y.uop.op is Ops.GETTUPLE
     np.testing.assert_allclose(y.numpy(), A * 3, rtol=1e-6)
+
+
+def test_an_input_that_is_no_buffer_is_named():
+    x = Tensor(A).realize()
+    linear = (x + 1).schedule_linear()
+    (call,) = linear.src
+    out, given = call.src[1:]
+
+    def with_input(node):
+        return linear.replace(src=(call.replace(src=(call.src[0], out, node)),))
+
+    with pytest.raises(RuntimeError, match=r"must be a buffer on one device, not Ops.CONST 1.0"):
+        run_linear(with_input(UOp.const(1.0, given.dtype)))
+    param = with_input(UOp.param(1, given.dtype, given.shape, "CPU"))
+    with pytest.raises(RuntimeError, match="reads input 1, and 0 were given"):
+        run_linear(param)
+    sharded = Tensor(A).shard(("CPU:0", "CPU:1"), 0).realize()
+    with pytest.raises(RuntimeError, match=r"not Ops.UNSHARD of shape \(8, 6\) on"):
+        run_linear(param, input_uops=[x.uop.base, sharded.uop])
+    run_linear(param, input_uops=[x.uop.base, x.uop.base])
+
+
+def test_a_device_loop_is_a_variable_of_its_own():
+    r = UOp.range(2, -1, AxisType.DEVICE)
+    (found,) = (r + 1).variables()
+    assert (found.expr, found.vmin, found.vmax) == ("_device_num", 0, 1)
+    # The kernel of several devices is one; each launch has its number.
+    x = Tensor(A).shard(("CPU:0", "CPU:1"), 0).realize()
+    linear = (x.sum(0) + Tensor.arange(6).shard(("CPU:0", "CPU:1"))).schedule_linear()
+    numbers = {call.arg.device_number for call in linear.src}
+    assert numbers <= {None, 0, 1}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinylab.device import Buffer, MultiBuffer
+from tinylab.device import Buffer, Device, MultiBuffer
 from tinylab.errors import ContractError, ScheduleError
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import GroupOp, Ops
@@ -20,11 +20,20 @@ def memory_of(x: UOp) -> Buffer:
         part: Buffer = memory_on_devices(x.src[0]).bufs[x.arg]
         return part
     if x.op is not Ops.BUFFER or isinstance(x.arg.device, tuple):
-        raise ScheduleError(f"an input of a schedule must be a buffer, not {x.op}")
+        raise ScheduleError(
+            f"an input of a schedule must be a buffer on one device, not {_words(x)}",
+            help="store it first with .contiguous(); of several devices give each one's part",
+        )
     if x._buffer is None:
         x._buffer = Buffer(x.arg.device, x.shape[0], x.dtype)
     whole: Buffer = x._buffer
     return whole
+
+
+def _words(x: UOp) -> str:
+    shape = "" if x._shape is None else f" of shape {shape_text(x.shape)}"
+    value = f" {x.arg}" if x.op is Ops.CONST else ""
+    return f"{x.op}{value}{shape} on {x.device}"
 
 
 def memory_on_devices(x: UOp) -> MultiBuffer:
@@ -87,6 +96,12 @@ def buffer_of(x: UOp) -> Buffer | MultiBuffer:
     return piece
 
 
+def device_of(call: UOp) -> str:
+    """Where a CALL runs: where its first argument that is anywhere is."""
+    places = (str(a.device) for a in call.src[1:] if a.device is not None)
+    return Device.canonicalize(next(places, None))
+
+
 class Arguments:
     """The distinct arguments of a schedule, numbered; and the memory of one run of it."""
 
@@ -107,6 +122,11 @@ class Arguments:
 
     def _find(self, x: UOp, inputs: tuple[UOp, ...], own: dict[UOp, Buffer]) -> Buffer:
         if x.op is Ops.PARAM:
+            if not 0 <= x.arg.slot < len(inputs):
+                raise ScheduleError(
+                    f"the schedule reads input {x.arg.slot}, and {len(inputs)} were given",
+                    help="pass a buffer for each PARAM(slot)",
+                )
             return memory_of(inputs[x.arg.slot]).ensure_allocated()
         if is_internal(x):
             found = own.get(x)
@@ -115,6 +135,8 @@ class Arguments:
             return found
         if x.op is Ops.BUFFER:
             return memory_of(x).ensure_allocated()
+        if x.op not in (Ops.BITCAST, Ops.SHRINK):
+            return memory_of(x)  # says what it is instead
         # A piece of a buffer, or bytes of an arena that are read as another type.
         window = x.src[0] if x.op is Ops.BITCAST else x
         (offset,) = node_to_shape(window.src[1])

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tinylab.device import Buffer, Device
-from tinylab.engine.buffers import Arguments
+from tinylab.engine.buffers import Arguments, device_of
 from tinylab.engine.compile import lower_kernel
 from tinylab.engine.launch import copy_step, execute, program_step
 from tinylab.helpers.context import BEAM
@@ -18,11 +18,6 @@ from tinylab.opcodes import Ops
 from tinylab.renderer import Estimates
 from tinylab.schedule.effects import called_with, written_slots
 from tinylab.uop.ops import KernelInfo, PatternMatcher, Rule, UOp, UPat
-
-
-def device_of(call: UOp) -> str:
-    """Where a CALL runs: where its first argument is."""
-    return Device.canonicalize(str(call.src[1].device))
 
 
 def get_call_arg_uops(call: UOp) -> tuple[UOp, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tinylab.device import Buffer, Program
-from tinylab.engine.buffers import Arguments
+from tinylab.engine.buffers import Arguments, device_of
 from tinylab.engine.capture import open_captures
 from tinylab.engine.compile import get_runtime, lower_kernel
 from tinylab.helpers.context import DEBUG
@@ -116,7 +116,7 @@ def copy_step(call: UOp, numbers: tuple[int, ...]) -> Step:
 
 
 def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -> Step:
-    ast, device = call.src[0], str(call.src[1].device)
+    ast, device = call.src[0], device_of(call)
     with events.span(
         "kernel",
         f"kernel {index}",

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tinylab.device import Buffer, Device
-from tinylab.engine.calls import device_of, with_beam
+from tinylab.engine.buffers import device_of
+from tinylab.engine.calls import with_beam
 from tinylab.engine.capture import schedule_listener
 from tinylab.engine.compile import get_runtime, lower_kernel
 from tinylab.engine.launch import Plan, plan_schedule

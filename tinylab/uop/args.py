@@ -181,7 +181,7 @@ class ProgramInfo(NamedTuple):
                 found.append(var_vals[name])
             else:
                 raise ScheduleError(
-                    f"unbound Variable '{name}' used by {self.name}",
+                    f"unbound Variable '{name}' used by {_ANSI.sub('', self.name)}",
                     help=f"bind it: Variable({name!r}, lo, hi).bind(value)",
                 )
         return tuple(found)
