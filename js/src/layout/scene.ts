@@ -57,7 +57,7 @@ export interface SceneOptions {
   readonly foldAbove: number;
   /** How many nodes of a folded graph are drawn. */
   readonly keep: number;
-  /** Nodes whose surroundings the user asked for. */
+  /** Nodes that the user asked for: they are drawn as nodes, and their surroundings with them. */
   readonly opened: readonly number[];
   readonly charWidth: number;
 }
@@ -90,7 +90,8 @@ export function* sceneSteps(
   const ghosts = options.ghosts ? shown.gone : [];
   const order = mergeOrders(shown, ghosts);
   const failed = step.failed?.node ?? null;
-  const special = new Set([step.root, step.after, step.before, failed].filter((id) => id !== null));
+  const ends = [step.root, step.after, step.before, failed].filter((id) => id !== null);
+  const special = new Set([...ends, ...options.opened]);
   const inlined = options.inline ? inlineTexts(nodes, order, special) : new Map<number, string>();
   yield;
   const uses = consumersOf(nodes, order);

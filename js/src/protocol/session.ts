@@ -23,6 +23,8 @@ export interface SessionState {
   /** A sentence about the last thing that failed. */
   readonly problem: string | null;
   readonly node: number | null;
+  /** A node that was just chosen elsewhere than in the graph: views bring it into sight. */
+  readonly sought: { readonly node: number } | null;
   /** Where the chosen node comes from, in the pass that is shown. */
   readonly origin: NodeDetail | null;
   readonly kernel: number | null;
@@ -70,6 +72,7 @@ export class Session {
       link: "ready",
       problem: null,
       node: null,
+      sought: null,
       origin: null,
       kernel: null,
       lines: [],
@@ -100,6 +103,7 @@ export class Session {
       at,
       shown: at ? this.cache.get(at) : null,
       node: first?.failed?.node ?? null,
+      sought: null,
       kernel: overview?.kernels[0]?.id ?? null,
       lines: [],
       marks: null,
@@ -131,7 +135,8 @@ export class Session {
     if (!here && this.state.now.link === "gone") return;
     // A kernel's passes bring the kernel along: its table and bench show what is stepped through.
     const kernel = place.stage.kernel ?? this.state.now.kernel;
-    this.state.set(here ? { at: wanted, shown: here, kernel } : { at: wanted, kernel });
+    const next = { at: wanted, kernel, sought: null };
+    this.state.set(here ? { ...next, shown: here } : next);
     if (here) this.#prefetch(wanted);
     else void this.#fetch(wanted);
   }
@@ -172,8 +177,9 @@ export class Session {
     return this.#passes[index]?.pass ?? null;
   }
 
-  choose(node: number | null): void {
-    this.state.set({ node });
+  /** Chooses a node; unless it was chosen where it is seen, the views bring it into sight. */
+  choose(node: number | null, seek = true): void {
+    this.state.set(node === null || !seek ? { node } : { node, sought: { node } });
   }
 
   chooseKernel(kernel: number): void {

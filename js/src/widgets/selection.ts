@@ -46,7 +46,7 @@ export function syncSelection(session: Session, model: WidgetModel): void {
     }
     if (selection.kernel !== undefined) state.set({ kernel: selection.kernel });
     if (selection.lines !== undefined) void session.chooseLines(selection.lines);
-    if (selection.node !== undefined) state.set({ node: selection.node });
+    if (selection.node !== undefined) session.choose(selection.node);
   };
 
   model.on("change:selection", take);

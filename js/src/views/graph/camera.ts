@@ -36,13 +36,23 @@ export function zoomAt(camera: Camera, factor: number, x: number, y: number): Ca
   return { scale, x: x - (x - camera.x) * ratio, y: y - (y - camera.y) * ratio };
 }
 
-/** The whole picture, as large as it fits, but never larger than life. */
-export function fitTo(box: Box, size: Size): Camera {
+/** The same at another scale, about the middle of the canvas. */
+export function rescaled(camera: Camera, scale: number, size: Size): Camera {
+  return zoomAt(camera, scale / camera.scale, size.width / 2, size.height / 2);
+}
+
+/** The largest scale at which a box fits on a canvas. */
+export function fitScale(box: Box, size: Size): number {
   const width = Math.max(1, box.right - box.left);
   const height = Math.max(1, box.bottom - box.top);
-  const scale = clampScale(
-    Math.min(1, (size.width - 2 * MARGIN) / width, (size.height - 2 * MARGIN) / height),
+  return clampScale(
+    Math.min((size.width - 2 * MARGIN) / width, (size.height - 2 * MARGIN) / height),
   );
+}
+
+/** The whole picture, as large as it fits, but never larger than life. */
+export function fitTo(box: Box, size: Size): Camera {
+  const scale = Math.min(1, fitScale(box, size));
   return {
     scale,
     x: (size.width - scale * (box.left + box.right)) / 2,
@@ -50,25 +60,13 @@ export function fitTo(box: Box, size: Size): Camera {
   };
 }
 
-/** A point of the picture in the middle of the canvas. */
-export function centreOn(camera: Camera, x: number, y: number, size: Size): Camera {
+/** A box of the picture in the middle of the canvas. */
+export function centreOn(camera: Camera, box: Box, size: Size): Camera {
   return {
     scale: camera.scale,
-    x: size.width / 2 - x * camera.scale,
-    y: size.height / 2 - y * camera.scale,
+    x: size.width / 2 - ((box.left + box.right) / 2) * camera.scale,
+    y: size.height / 2 - ((box.top + box.bottom) / 2) * camera.scale,
   };
-}
-
-/**
- * The first look at a picture: all of it if it can be read like that, else a readable part around
- * a point.
- */
-export function firstLook(box: Box, focus: { x: number; y: number }, size: Size): Camera {
-  const whole = fitTo(box, size);
-  if (whole.scale >= READABLE) return whole;
-  const near = centreOn({ x: 0, y: 0, scale: 0.85 }, focus.x, focus.y, size);
-  // Near a border of the picture the canvas is filled rather than left half empty.
-  return keepInside(near, box, size);
 }
 
 /** Shifts the camera so that no side of the canvas is emptier than it must be. */
@@ -112,4 +110,9 @@ export function seen(camera: Camera, size: Size): Box {
     right: (size.width - camera.x) / camera.scale,
     bottom: (size.height - camera.y) / camera.scale,
   };
+}
+
+/** Whether two boxes have a part in common. */
+export function meets(a: Box, b: Box): boolean {
+  return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 }

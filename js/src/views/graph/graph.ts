@@ -3,15 +3,16 @@ import { inSlices, type Steps } from "../../base/slices.ts";
 import { plural } from "../../base/text.ts";
 import { LayoutCancelled, requestLayout } from "../../layout/client.ts";
 import { type Scene, sceneSteps } from "../../layout/scene.ts";
-import type { Shown } from "../../protocol/cache.ts";
+import { type Shown, sameAt } from "../../protocol/cache.ts";
 import type { Session } from "../../protocol/session.ts";
 import { h, onResize, perFrame, setText } from "../dom.ts";
 import { type Palette, readPalette } from "../theme.ts";
-import { type Camera, centreOn, firstLook, fitTo, reveal, type Size } from "./camera.ts";
+import { type Camera, fitTo, type Size, seen } from "./camera.ts";
 import { paint } from "./paint.ts";
 import { Picture } from "./picture.ts";
 import { oldPlaces, startPlaces } from "./places.ts";
 import { watchPointer } from "./pointer.ts";
+import { Sight } from "./sight.ts";
 
 const MOVE_MS = 160;
 const MOVE_UP_TO = 700;
@@ -30,15 +31,16 @@ export class GraphView {
   readonly #redraw: () => void;
   #picture: Picture | null = null;
   #drawn: Shown | null = null;
-  #camera: Camera | null = null;
-  #size: Size = { width: 0, height: 0 };
+  readonly #sight = new Sight();
   #palette: Palette | null = null;
   #hovered: number | null = null;
   #order: AbortController | null = null;
   #from: Map<number, { x: number; y: number }> | null = null;
   #movedSince = 0;
-  /** Whether the user chose what is seen. Until then a new size means another first look. */
-  #moved = false;
+  /** Nodes of which one is to be brought into sight, when the step is drawn. */
+  #wanted: readonly number[] = [];
+  /** The lines of which something was brought into sight. */
+  #lines: readonly number[] = [];
   #inline = true;
   #ghosts = true;
   #fold = true;
@@ -55,23 +57,25 @@ export class GraphView {
     watchPointer(this.#canvas, this, signal);
     session.state.watch(["shown"], () => void this.#follow(false), signal);
     session.state.watch(["node", "marks"], this.#redraw, signal);
+    session.state.watch(["at"], () => this.#want([]), signal);
+    session.state.watch(["sought"], () => this.#wantNode(), signal);
+    session.state.watch(["marks"], () => this.#wantLines(), signal);
     signal.addEventListener("abort", () => this.#order?.abort(), { once: true });
   }
 
   // What the keys and the pointer ask for.
 
   get camera(): Camera {
-    return this.#camera ?? { x: 0, y: 0, scale: 1 };
+    return this.#sight.camera;
   }
 
   setCamera(camera: Camera): void {
-    this.#camera = camera;
-    this.#moved = true;
+    this.#sight.move(camera);
     this.#redraw();
   }
 
   get size(): Size {
-    return this.#size;
+    return this.#sight.size;
   }
 
   get options(): { inline: boolean; ghosts: boolean; fold: boolean } {
@@ -89,7 +93,7 @@ export class GraphView {
   }
 
   click(x: number, y: number): void {
-    this.session.choose(this.#at(x, y));
+    this.session.choose(this.#at(x, y), false);
   }
 
   /** Opens the surroundings of a node in a folded graph. */
@@ -97,21 +101,17 @@ export class GraphView {
     const id = this.#at(x, y);
     if (id === null || !this.#picture?.scene.folded) return;
     this.#opened = [...this.#opened, id].slice(-8);
+    this.#wanted = [id];
     void this.#follow(false);
   }
 
   fitAll(): void {
-    if (this.#picture) this.setCamera(fitTo(this.#picture.box, this.#size));
+    if (this.#picture) this.setCamera(fitTo(this.#picture.box, this.size));
   }
 
   centreOnChange(): void {
-    const box = this.#picture?.changeBox(this.#room(this.camera.scale));
-    const point = box
-      ? { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 }
-      : this.#picture?.centre(this.session.state.now.shown?.step.root ?? null);
-    if (!point) return;
-    const camera = { ...this.camera, scale: Math.max(0.85, this.camera.scale) };
-    this.setCamera(centreOn(camera, point.x, point.y, this.#size));
+    this.#sight.centre();
+    this.#redraw();
   }
 
   toggle(option: "inline" | "ghosts" | "fold"): void {
@@ -123,7 +123,7 @@ export class GraphView {
 
   /** Lays the graph out afresh. */
   relayout(): void {
-    this.#moved = false;
+    this.#sight.forget();
     void this.#follow(true);
   }
 
@@ -152,10 +152,7 @@ export class GraphView {
       here === null
         ? (shown.step.failed?.node ?? shown.step.after ?? shown.step.root)
         : neighbour(picture, here, direction);
-    if (next === null) return;
-    this.session.choose(next);
-    const box = picture.boxOf(next);
-    if (box) this.setCamera(reveal(this.camera, box, this.#size));
+    if (next !== null) this.session.choose(next);
   }
 
   // How a step becomes a picture.
@@ -213,10 +210,10 @@ export class GraphView {
     const moves = !calm && picture.scene.nodes.length <= MOVE_UP_TO && this.#picture !== null;
     this.#from = moves ? startPlaces(this.#picture, this.#drawn, shown, picture) : null;
     this.#movedSince = performance.now();
-    const camera = this.#camera && !afresh && this.#isNear(shown) ? this.#followed(picture) : null;
+    this.#sight.take(!afresh && this.#isNear(shown));
     this.#picture = picture;
     this.#drawn = shown;
-    this.#camera = camera;
+    this.#seek();
     this.#say(
       picture.scene.folded
         ? `${plural(picture.scene.nodes.length, "node")} of ${plural(picture.scene.total, "node")}, around the change · f shows all`
@@ -237,43 +234,53 @@ export class GraphView {
     return drawn?.step.pass === shown.step.pass || drawn?.step.root === shown.step.root;
   }
 
-  /** The camera after a step: it stays, unless the change would be out of sight. */
-  #followed(picture: Picture): Camera {
-    const camera = this.camera;
-    const box = picture.changeBox(this.#room(camera.scale));
-    if (box) return reveal(camera, box, this.#size);
-    const window = this.#size.width > 0 && picture.inside(this.#window(camera)).length > 0;
-    return window ? camera : fitTo(picture.box, this.#size);
+  #wantNode(): void {
+    const { sought } = this.session.state.now;
+    if (sought) this.#want([sought.node]);
   }
 
-  /** How much of the picture fits on the canvas at a scale, with some air around it. */
-  #room(scale: number): Size {
-    return { width: (0.86 * this.#size.width) / scale, height: (0.86 * this.#size.height) / scale };
+  /** When lines of the cell were chosen: something that descends from them. */
+  #wantLines(): void {
+    const { marks, lines, shown } = this.session.state.now;
+    if (!marks || !shown || lines === this.#lines) return;
+    this.#lines = lines;
+    this.#want(marks.nodes[String(shown.step.pass)] ?? []);
   }
 
-  #window(camera: Camera): { left: number; top: number; right: number; bottom: number } {
-    return {
-      left: -camera.x / camera.scale,
-      top: -camera.y / camera.scale,
-      right: (this.#size.width - camera.x) / camera.scale,
-      bottom: (this.#size.height - camera.y) / camera.scale,
-    };
+  #want(nodes: readonly number[]): void {
+    this.#wanted = nodes;
+    this.#seek();
+  }
+
+  /** Brings what is wanted into sight, once its step is drawn. */
+  #seek(): void {
+    const [wanted, picture, shown] = [this.#wanted, this.#picture, this.#drawn];
+    if (wanted.length === 0 || !picture || !shown) return;
+    if (!sameAt(this.session.state.now.at, shown.step)) return;
+    const drawn = wanted.filter((id) => picture.scene.index.has(id));
+    if (drawn.length === 0 && this.#unfold(wanted.at(-1)!, shown)) return;
+    this.#wanted = [];
+    this.#sight.seek(drawn);
+    this.#redraw();
+  }
+
+  /** Draws a node that is folded away, written into its users, or hidden as gone. */
+  #unfold(id: number, shown: Shown): boolean {
+    const isGone = shown.gone.includes(id);
+    if (this.#opened.includes(id) || !(isGone || shown.order.includes(id))) return false;
+    this.#ghosts ||= isGone;
+    this.#opened = [...this.#opened, id].slice(-8);
+    void this.#follow(false);
+    return true;
   }
 
   #resize(width: number, height: number): void {
-    const old = this.#size;
-    this.#size = { width, height };
-    if (!this.#moved) this.#camera = null;
-    if (this.#camera && old.width > 0 && width > 0) {
-      // What was in the middle stays there.
-      const { x, y, scale } = this.#camera;
-      this.#camera = { scale, x: x + (width - old.width) / 2, y: y + (height - old.height) / 2 };
-    }
+    this.#sight.resize({ width, height });
     if (width > 0 && height > 0) this.#redraw();
   }
 
   #paint(): void {
-    const { width, height } = this.#size;
+    const { width, height } = this.size;
     if (width < 2 || height < 2) return;
     const ratio = globalThis.devicePixelRatio || 1;
     const pixelWidth = Math.round(width * ratio);
@@ -290,13 +297,13 @@ export class GraphView {
       context.clearRect(0, 0, pixelWidth, pixelHeight);
       return;
     }
-    this.#camera ??= this.#firstCamera(this.#picture);
+    const camera = this.#sight.look(this.#picture);
     const progress = this.#from ? (performance.now() - this.#movedSince) / MOVE_MS : 1;
     const marked = new Set(marks && shown ? (marks.nodes[String(shown.step.pass)] ?? []) : []);
     this.#canvas.dataset.marked = String(marked.size);
     paint(context, this.#picture, {
-      camera: this.#camera,
-      size: this.#size,
+      camera,
+      size: this.size,
       ratio,
       palette: this.#palette,
       selected: node,
@@ -306,16 +313,22 @@ export class GraphView {
       progress: Math.min(1, progress),
     });
     this.#canvas.dataset.painted = `${this.#drawn?.step.pass}:${this.#drawn?.step.k}`;
-    this.#canvas.dataset.scale = this.#camera.scale.toFixed(3);
+    this.#canvas.dataset.scale = camera.scale.toFixed(3);
+    this.#canvas.dataset.sight = this.#inSight(camera, marked).join(" ");
     if (progress < 1) this.#redraw();
     else this.#from = null;
   }
 
-  #firstCamera(picture: Picture): Camera {
-    const box = picture.changeBox(this.#room(1));
-    const root = picture.centre(this.#drawn?.step.root ?? null) ?? { x: 0, y: 0 };
-    const focus = box ? { x: (box.left + box.right) / 2, y: (box.top + box.bottom) / 2 } : root;
-    return firstLook(picture.box, focus, this.#size);
+  /** What of the step, and of what is chosen, is in sight: for tests, and for whom sees nothing. */
+  #inSight(camera: Camera, marked: ReadonlySet<number>): string[] {
+    const picture = this.#picture!;
+    const { before, after, failed, nodes } = picture.scene;
+    const chosen = this.session.state.now.node;
+    const inside = picture.inside(seen(camera, this.size)).map((i) => nodes[i]!.id);
+    const named = Object.entries({ before, after, failed, node: chosen })
+      .filter(([, id]) => id !== null && inside.includes(id))
+      .map(([name]) => name);
+    return inside.some((id) => marked.has(id)) ? [...named, "line"] : named;
   }
 
   #at(x: number, y: number): number | null {

@@ -2,7 +2,7 @@
 import { ROWS_A_STEP, type Steps } from "../../base/slices.ts";
 import type { Scene, SceneNode } from "../../layout/scene.ts";
 import type { Layout } from "../../layout/types.ts";
-import type { Box, Size } from "./camera.ts";
+import type { Box } from "./camera.ts";
 
 /** Of a step that changed more than this, not each node needs to be in sight. */
 const MOST_CHANGED = 60;
@@ -100,25 +100,34 @@ export class Picture {
     return next === undefined ? null : this.scene.nodes[next]!.id;
   }
 
-  /**
-   * The box around what a step changed: all of it if that is no larger than the room, else the
-   * node before and the node after. Where a rule raised, the node that it was tried on. Null if
-   * none of them is drawn.
-   */
-  changeBox(room: Size): Box | null {
-    const changed = this.scene.nodes.filter(
-      (node) => node.mark === "added" || node.mark === "gone",
-    );
-    const failed = this.boxOf(this.scene.failed ?? -1);
-    if (failed) return failed;
-    const ends = [this.scene.before, this.scene.after].map((id) => this.boxOf(id ?? -1));
-    const core = ends.filter((box): box is Box => box !== null);
-    const all = [...core, ...changed.slice(0, MOST_CHANGED).map((node) => this.boxOf(node.id)!)];
-    if (all.length === 0) return null;
-    const whole = around(all);
-    const fits = whole.right - whole.left <= room.width && whole.bottom - whole.top <= room.height;
-    return fits || core.length === 0 ? whole : around(core);
+  /** The last node of the graph, which all others serve. */
+  get root(): number {
+    return this.scene.nodes.find((node) => node.root)?.id ?? -1;
   }
+
+  /** Where a step changed something; parts that are not drawn are left out. */
+  change(): Change {
+    const failed = this.boxOf(this.scene.failed ?? -1);
+    if (failed) return { whole: null, ends: null, end: failed };
+    const [before, after] = [this.scene.before, this.scene.after].map((id) => this.boxOf(id ?? -1));
+    const changed = this.scene.nodes
+      .filter((node) => node.mark === "added" || node.mark === "gone")
+      .slice(0, MOST_CHANGED)
+      .map((node) => this.boxOf(node.id)!);
+    const ends = before && after ? around([before, after]) : null;
+    const end = after ?? before ?? changed.at(-1) ?? null;
+    return { whole: end && around([...(ends ? [ends] : []), end, ...changed]), ends, end };
+  }
+}
+
+/** Boxes around what a step changed, each within the one before it. */
+export interface Change {
+  /** All that came and went. */
+  readonly whole: Box | null;
+  /** The node before and the node after, where both are drawn. */
+  readonly ends: Box | null;
+  /** The node after; where nothing came, the node before; where a rule raised, its node. */
+  readonly end: Box | null;
 }
 
 export function around(boxes: readonly Box[]): Box {
