@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.testing.globalipapp import get_ipython
 from IPython.utils.capture import capture_output
-from tinylab_widgets import magics, options
+from tinylab_widgets import completion, magics, options
 
 from tinylab.lab.desk import desk_of
 from tinylab.trace.record import Record
@@ -91,13 +92,60 @@ def test_help_lists_every_option(shell: InteractiveShell) -> None:
         assert name in shown.stdout
 
 
-def test_options_complete() -> None:
-    assert options.complete("%%tinygrad --no") == ["--noopt", "--no-widget", "--no-alias"]
-    assert options.complete("%%tinygrad --device ") == list(options.DEVICES)
-    assert options.complete("%%tinygrad --device n") == ["NULL"]
-    assert "--name" in options.complete("%%tinygrad --noopt ")
-    assert "--noopt" not in options.complete("%%tinygrad --noopt ")
-    assert options.complete("%%tinygrad --name re") == []
+OURS = ["--device", "--name", "--noopt", "--no-widget", "--alias", "--no-alias", "--help"]
+
+
+def completed(shell: InteractiveShell, code: str) -> list[str]:
+    """What the kernel answers to a request at the end of some code, or where it has a "|"."""
+    at = code.find("|")
+    at = len(code) if at < 0 else at
+    with provisionalcompleter():
+        found = list(shell.Completer.completions(code.replace("|", "", 1), at))
+    return [each.text for each in found]
+
+
+def test_options_complete(shell: InteractiveShell) -> None:
+    shell.user_ns["no_such_option"] = shell.user_ns["nothing"] = 1
+    assert completed(shell, "%%tinygrad ") == OURS
+    assert completed(shell, "%%tinygrad --") == OURS
+    assert completed(shell, "%%tinygrad --n") == ["--name", "--noopt", "--no-widget", "--no-alias"]
+    assert completed(shell, "%%tinygrad --no|\nnext(x)") == ["--noopt", "--no-widget", "--no-alias"]
+    assert completed(shell, "\n%%tinygrad --al") == ["--alias"]
+    assert "--noopt" not in completed(shell, "%%tinygrad --noopt ")
+    assert "--name" in completed(shell, "%%tinygrad --noopt ")
+
+
+def test_values_of_options_complete(shell: InteractiveShell) -> None:
+    shell.user_ns["record_of_mine"] = 1
+    assert completed(shell, "%%tinygrad --device ") == list(options.DEVICES)
+    assert completed(shell, "%%tinygrad --device n") == ["NULL"]
+    assert completed(shell, "%%tinygrad --device=C") == ["CPU"]
+    assert completed(shell, "%%tinygrad --name re") == ["rec"]
+    # A word of the user's own stays: nothing that is wrong here is put in its place.
+    assert completed(shell, "%%tinygrad --name record_of_m") == ["record_of_m"]
+    assert completed(shell, "%%tinygrad --zi") == ["--zi"]
+
+
+def test_python_completes_in_the_body_and_under_other_magics(shell: InteractiveShell) -> None:
+    shell.user_ns["some_tensor"] = 1
+    for code in ("%%tinygrad --noopt\nsome_t", "x = 1\nsome_t", "%%tinygrad\n\nsome_t"):
+        assert completed(shell, code) == ["some_tensor"]
+    assert "--noopt" not in completed(shell, "%%timeit --n")
+    assert "--noopt" not in completed(shell, "x = 1\n%%tinygrad --n")
+    assert "%%tinygrad" in completed(shell, "%%tinyg")
+
+
+def test_completion_comes_once_and_goes_with_the_extension(shell: InteractiveShell) -> None:
+    magics.load_ipython_extension(shell)
+    magics.load_ipython_extension(shell)
+    assert shell.Completer.custom_matchers.count(completion.match_options) == 1
+    assert shell.events.callbacks["pre_run_cell"].count(magics._loaded[id(shell)][1]) == 1
+    assert completed(shell, "%%tinygrad --noo") == ["--noopt"]
+    shell.run_cell("%unload_ext tinylab")
+    assert completion.match_options not in shell.Completer.custom_matchers
+    assert "--noopt" not in completed(shell, "%%tinygrad --noo")
+    shell.run_cell("%load_ext tinylab")
+    assert completed(shell, "%%tinygrad --noo") == ["--noopt"]
 
 
 def test_an_empty_cell_is_fine(shell: InteractiveShell) -> None:

@@ -13,7 +13,7 @@ from IPython.display import display as _display
 from tinylab.lab import report
 from tinylab.lab.cells import CellRun, may_await, needs_await, run_cell, run_cell_async
 from tinylab.trace.record import Record
-from tinylab_widgets import options
+from tinylab_widgets import completion, options
 from tinylab_widgets.debugger import debugger_of
 from tinylab_widgets.displays import Displays
 from tinylab_widgets.protocol import sentence
@@ -202,13 +202,13 @@ def _cell_started(magic: TinygradMagic) -> Callable[[Any], None]:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """`%load_ext tinylab`."""
+    """`%load_ext tinylab`; loaded again it stands in for itself."""
+    unload_ipython_extension(shell)
     magic = TinygradMagic(shell)
     shell.magics_manager.register_function(magic.__call__, "cell", "tinygrad")
     started = _cell_started(magic)
     shell.events.register("pre_run_cell", started)
-    hook = {"str_key": "%%tinygrad"}
-    shell.set_hook("complete_command", _completer, **hook)  # type: ignore[no-untyped-call]
+    completion.install(shell)
     _bundles(shell).for_type(Record, magic.record_bundle)
     shell.input_transformers_cleanup.append(magic.prepared)
     _loaded[id(shell)] = (magic, started)
@@ -222,6 +222,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     shell.events.unregister("pre_run_cell", loaded[1])
     shell.input_transformers_cleanup.remove(loaded[0].prepared)
     shell.magics_manager.magics["cell"].pop("tinygrad", None)
+    completion.remove(shell)
     _bundles(shell).type_printers.pop(Record, None)
 
 
@@ -232,7 +233,3 @@ def _bundles(shell: InteractiveShell) -> Any:
 
 
 _loaded: dict[int, tuple[TinygradMagic, Callable[[Any], None]]] = {}
-
-
-def _completer(_shell: Any, event: Any) -> list[str]:
-    return options.complete(event.line)

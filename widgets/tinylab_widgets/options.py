@@ -89,18 +89,25 @@ def _unknown(word: str) -> str:
     return f"%%tinygrad has no option {word}; {hint}"
 
 
-def complete(line: str) -> list[str]:
-    """What may follow at the end of a magic's line.
+def complete(line: str) -> tuple[str, list[str]]:
+    """The word at the end of a magic's line, and what it may become.
 
-    "%%tinygrad --no" -> ["--noopt", "--no-widget", "--no-alias"]
+    "%%tinygrad --no" -> ("--no", ["--noopt", "--no-widget", "--no-alias"])
+    "%%tinygrad --device=n" -> ("n", ["NULL"])
     """
     words = line.split()
-    ended = line.endswith(" ")
-    before = words[-1] if ended and words else words[-2] if len(words) > 1 else ""
-    word = "" if ended or not words else words[-1]
-    if before == "--device":
-        return [name for name in DEVICES if name.startswith(word.upper())]
-    if before == "--name":
-        return []
-    used = words[1:] if ended else words[1:-1]
-    return [name for name in (*VALUED, *FLAGS) if name.startswith(word) and name not in used]
+    word = "" if line[-1:].isspace() else words.pop()
+    name, is_valued, value = word.partition("=")
+    if is_valued:
+        return value, _values(name, value)
+    before = words[-1] if words else ""
+    if before in VALUED:
+        return word, _values(before, word)
+    names = [n for n in (*VALUED, *FLAGS) if n.startswith(word) and n not in words]
+    return word, names
+
+
+def _values(option: str, start: str) -> list[str]:
+    """What an option's value may be; whatever the case of what is there."""
+    known = {"--device": DEVICES, "--name": (_example("--name"),)}.get(option, ())
+    return [value for value in known if value.lower().startswith(start.lower())]
