@@ -91,7 +91,7 @@ export class FakeHost implements Port {
       case "actions":
         return this.#actions(args.kernel, args.opts);
       case "run":
-        return { row: this.#run(args.opts) };
+        return this.#run(args.kernel, args.opts);
       case "count":
         return fakeCounts(args.kernel, args.opts);
       case "row":
@@ -167,9 +167,14 @@ export class FakeHost implements Port {
     return { axes, problems: bad ? { index, message } : null };
   }
 
-  #run(opts: readonly OptEdit[]): HistoryRow {
+  #run(kernel: number, opts: readonly OptEdit[]): { row: HistoryRow; own: HistoryRow } {
     this.#rows += 1;
-    const id = this.#rows;
+    const own = this.record.kernels[kernel]!.opts;
+    const row = this.#row(this.#rows, opts);
+    return { row, own: { ...this.#row(0, own), ratio: 1, message: "as run" } };
+  }
+
+  #row(id: number, opts: readonly OptEdit[]): HistoryRow {
     const { problems } = this.#actions(0, opts) as { problems: { message: string } | null };
     const none = {
       median_us: null,

@@ -133,6 +133,31 @@ def test_a_node_that_stands_in_many_passes_is_found_once_a_stage(desk):
         assert len(set(found)) == len(found)
 
 
+def test_hits_of_equal_ops_are_told_apart(desk):
+    hits = [h for h in desk.answer("search", {"query": "mul"})["hits"] if "passes" in h]
+    of_stage: dict[tuple, list[str]] = {}
+    for hit in hits:
+        info = desk.record.passes[hit["pass"]]
+        of_stage.setdefault((info.stage, info.kernel, hit["label"]), []).append(hit["detail"])
+    assert max(len(found) for found in of_stage.values()) > 2
+    for found in of_stage.values():
+        assert len(set(found)) == len(found)
+    hit = next(h for h in hits if h["label"] == "MUL")
+    facts, shape = desk.nodes.facts(hit["node"]), desk.nodes.shape(hit["node"])
+    assert hit["detail"].startswith(f"%{hit['node']} · {facts.dtype}")
+    assert all(size in hit["detail"] for size in shape or [])
+    for source in desk.nodes.table.src(hit["node"]):
+        assert desk.nodes.label(source) in hit["detail"]
+
+
+def test_a_hit_of_a_rule_tells_its_law_or_the_node_that_it_made(desk):
+    name = desk.steps.rule(desk.record.passes[0].matches[0].rule)
+    (hit, *_) = desk.answer("search", {"query": name.name})["hits"]
+    assert hit["detail"] == name.law
+    (hit, *_) = desk.answer("search", {"query": name.name, "pass": 0})["hits"]
+    assert hit["detail"].startswith("%")
+
+
 def test_matches_of_a_rule_are_one_hit_of_a_pass_unless_that_pass_is_searched():
     with record() as rec:
         graph_rewrite(chain(30), pm_tidy, name="tidy")

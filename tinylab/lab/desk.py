@@ -164,6 +164,8 @@ class Desk:
     ) -> Json:
         """Recompile a kernel with these opts, run, check and time it; adds a row to its history.
 
+        `own` is the row of the unedited kernel, which is timed in turns with it.
+
         One run may take `limit_s`; not given, what suits the kernel.
         """
         return {"row": self.bench.run(kernel, opts, _progress(kernel, push), limit_s)}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tinylab.lab.graph import Json
+from tinylab.lab.graph import Json, shown_sizes
 from tinylab.trace.record import PassRecord
 
 if TYPE_CHECKING:
     from tinylab.lab.steps import Steps
 
 HITS_A_PAGE = 200
+_SOURCES_SHOWN = 3
 
 
 class Search:
@@ -51,10 +52,11 @@ class Search:
         for k, number in enumerate(rules, 1):
             if self.full or number not in times:
                 continue
-            name = self._steps.rule(number).name
+            rule = self._steps.rule(number)
             matches = 1 if self._each_match else times.pop(number)
-            hit = {"pass": shown.id, "k": k, "node": after[k - 1], "label": name}
-            self._add({**hit, "matches": matches})
+            hit = {"pass": shown.id, "k": k, "node": after[k - 1], "label": rule.name}
+            words = self._words(after[k - 1]) if self._each_match else rule.law
+            self._add({**hit, "matches": matches, "detail": words})
 
     def _look_for_nodes(self, shown: PassRecord) -> None:
         # What a pass without matches made is seen where the next pass begins.
@@ -75,8 +77,20 @@ class Search:
             known["passes"] += 1
             return
         hit = {"pass": shown.id, "k": k, "node": node, "label": self._nodes.label(node)}
-        self._of_node[key] = {**hit, "passes": 1}
+        self._of_node[key] = {**hit, "passes": 1, "detail": self._words(node)}
         self._add(self._of_node[key])
+
+    def _words(self, node: int) -> str:
+        """What tells a node from others of its op: "%8 · float32 (64, 64) · of RESHAPE, CONST 2"."""
+        nodes = self._nodes
+        dtype, shape = nodes.facts(node).dtype, nodes.shape(node)
+        sizes = f"({', '.join(shown_sizes(shape))})" if shape else ""
+        src = [nodes.label(n) for n in nodes.table.src(node)[: _SOURCES_SHOWN + 1]]
+        if len(src) > _SOURCES_SHOWN:
+            src[_SOURCES_SHOWN:] = ["…"]
+        type_ = " ".join(part for part in ("" if dtype == "void" else dtype, sizes) if part)
+        parts = (f"%{node}", type_, f"of {', '.join(src)}" if src else "")
+        return " · ".join(part for part in parts if part)
 
     def _fitting(self, root: int) -> list[int]:
         found = self._below.get(root)

@@ -421,11 +421,11 @@ class UOp(BuildMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         return render_python(self)
 
     def simplify(self, tracked: bool = False) -> UOp:
-        """Symbolic rules to their fixed point."""
+        """Symbolic rules to their fixed point; it is recorded whether `tracked` or not."""
         from tinylab.uop.rewrite import graph_rewrite
         from tinylab.uop.symbolic import symbolic
 
-        return graph_rewrite(self, symbolic, name="simplify" if tracked else None)
+        return graph_rewrite(self, symbolic, name="simplify")
 
 
 _ENGINE = "tinylab.engine.buffers"

@@ -23,7 +23,7 @@ _HERE = __file__.rpartition("/")[0]
 
 
 def place_of_caller() -> Place:
-    """(file, line) of the nearest frame outside the pattern and matcher modules."""
+    """(file, line) of the nearest frame outside the modules that only hand on rewrites."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
@@ -33,7 +33,9 @@ def place_of_caller() -> Place:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-_PLUMBING = ("/pattern.py", "/matcher.py", "/rewrite.py", "/passes.py")
+_PLUMBING = tuple(
+    f"/{name}.py" for name in ("pattern", "matcher", "rewrite", "passes", "node", "algebra", "sizes")
+)
 
 
 class UPat:

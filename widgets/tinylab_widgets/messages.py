@@ -195,6 +195,7 @@ class SearchHit(TypedDict):
     k: int
     node: int | None
     label: str
+    detail: NotRequired[str]
     passes: NotRequired[int]
     matches: NotRequired[int]
 
@@ -323,9 +324,13 @@ class Actions(TypedDict):
 
 
 class RunResult(TypedDict):
-    """The answer to `run`, and to `row`, which asks for an earlier run."""
+    """The answer to `run`, and to `row`, which asks for an earlier run.
+
+    `own` is the unedited kernel, which is timed with every run.
+    """
 
     row: HistoryRow
+    own: NotRequired[HistoryRow]
 
 
 Source = Literal["measured", "counted", "estimated", "given"]

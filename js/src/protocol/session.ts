@@ -251,8 +251,8 @@ export class Session {
 
   /** Shows an error once; that a request gave way to a newer one is none. */
   report(error: unknown): void {
-    if (error instanceof Superseded || error instanceof KernelGone) return;
-    this.state.set({ problem: error instanceof Error ? error.message : String(error) });
+    const problem = problemText(error);
+    if (problem !== null) this.state.set({ problem });
   }
 
   /** Someone is about to step: what they are likely to want is asked for now. */
@@ -330,6 +330,12 @@ export class Session {
 
 /** A session lives as long as its model. */
 const NEVER = new AbortController().signal;
+
+/** What an error says; null where a request gave way to a newer one, or the kernel went. */
+export function problemText(error: unknown): string | null {
+  if (error instanceof Superseded || error instanceof KernelGone) return null;
+  return error instanceof Error ? error.message : String(error);
+}
 
 /** Whether a pass did anything that one would look at. */
 export function worthShowing(pass: PassInfo): boolean {

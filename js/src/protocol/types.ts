@@ -170,6 +170,7 @@ export interface SearchHit {
   readonly k: number;
   readonly node: number | null;
   readonly label: string;
+  readonly detail?: string;
   readonly passes?: number;
   readonly matches?: number;
 }
@@ -287,6 +288,7 @@ export interface Actions {
 /** The answer to `run`, and to `row`, which asks for an earlier run. */
 export interface RunResult {
   readonly row: HistoryRow;
+  readonly own?: HistoryRow;
 }
 
 /** One number about a kernel, and where it comes from. */

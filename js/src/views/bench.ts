@@ -1,23 +1,26 @@
 /** The bench of one kernel: edit its opts, run it, read how it compares. */
 
-import { digits, duration, rate, work } from "../base/text.ts";
 import { firstMetric, isCounted } from "../protocol/counts.ts";
 import { optText } from "../protocol/opts.ts";
-import type { Counts, HistoryRow, KernelDetail, OptEdit, Problem } from "../protocol/types.ts";
+import { problemText } from "../protocol/session.ts";
+import type {
+  Axis,
+  Counts,
+  HistoryRow,
+  KernelDetail,
+  OptEdit,
+  Problem,
+} from "../protocol/types.ts";
 import { adviceView } from "./advice.ts";
 import type { CodeView } from "./code.ts";
 import type { Context } from "./context.ts";
-import { button, focusedIn, h, setText } from "./dom.ts";
+import { button, h, setText } from "./dom.ts";
+import { historyView, STATUS } from "./history.ts";
 import { optsForm } from "./opts.ts";
 
-const STATUS: Readonly<Record<string, string>> = {
-  ok: "same result",
-  refused: "refused",
-  wrong: "wrong result",
-  crashed: "crashed",
-  timeout: "too slow",
-  stopped: "stopped",
-};
+const RUN = "Compile, run, compare and time (Ctrl+Enter)";
+const COUNT =
+  "Loads, arithmetic, loop turns, cache misses: the kernel with these opts, built to count itself (C)";
 
 export interface BenchView {
   readonly el: HTMLElement;
@@ -36,53 +39,25 @@ export function benchView(
   const title = h("h3", {}, "Opts");
   const reason = h("p", { class: "tl-reason-text" });
   const status = h("span", { class: "tl-run-status", role: "status" });
-  const rows = h("tbody");
-  const history = h(
-    "table",
-    { class: "tl-table tl-history", "aria-label": "runs of this kernel" },
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        h("th", {}, "Opts"),
-        h(
-          "th",
-          {
-            class: "tl-num tl-col-median",
-            title: "Median of the runs; under it the 10th and the 90th percentile",
-          },
-          "Median",
-        ),
-        h(
-          "th",
-          {
-            class: "tl-num tl-col-few",
-            title: "Time against the unedited kernel, in the same session; below 1 is faster",
-          },
-          "Ratio",
-        ),
-      ),
-    ),
-    rows,
-  );
+  const failure = h("p", { class: "tl-error tl-run-error", role: "alert", hidden: true });
+  const blocked = h("p", { class: "tl-hint tl-blocked-text", role: "note", hidden: true });
+  const history = historyView((row) => choose(row));
   const form = optsForm(() => void check());
   let detail: KernelDetail | null = null;
   let running: number | null = null;
   /** The run whose opts and code are shown; null for the kernel as it was compiled. */
   let chosen: number | null = null;
+  /** The opts of the kernel whose code is shown, and its axes once they are known. */
+  let good: { readonly opts: readonly OptEdit[]; axes: readonly Axis[] | null } = {
+    opts: [],
+    axes: null,
+  };
 
-  const runButton = button("Run", "Compile, run, compare and time (Ctrl+Enter)", () => void run(), {
+  const runButton = button("Run", RUN, () => void run(), {
     class: "tl-primary",
     name: "run",
   });
-  const countButton = button(
-    "Count",
-    "Loads, arithmetic, loop turns, cache misses: the kernel with these opts, built to count itself (C)",
-    () => void countIt(),
-    { name: "count" },
-  );
+  const countButton = button("Count", COUNT, () => void countIt(), { name: "count" });
   const target = h("select", {
     class: "tl-field",
     "data-name": "target",
@@ -97,9 +72,9 @@ export function benchView(
   const stopButton = button("Stop", "End the run at once", () => stop(), { name: "stop" });
   const reset = button("Reset", "The kernel as it was compiled: its opts, source, assembly", () => {
     chosen = null;
+    showOwn();
     load(detail?.opts ?? []);
     drawHistory();
-    code.show(detail);
   });
   reset.classList.add("tl-quiet");
   const clear = button("None", "No opts at all", () => load([]));
@@ -110,10 +85,38 @@ export function benchView(
     if (kernel === undefined) return;
     try {
       const { axes, problems } = await session.client.ask("actions", { kernel, opts: form.opts });
-      if (detail?.id === kernel) form.check(axes, problems);
+      const shown = problems ? await goodAxes(kernel) : axes;
+      if (detail?.id === kernel) form.check(shown, problems);
     } catch (error) {
-      session.report(error);
+      if (detail?.id === kernel) cannotCheck(problemText(error));
     }
+  };
+  const cannotCheck = (message: string | null): void => {
+    if (message === null) return;
+    // Where not even its own opts can be looked at, none can be tried.
+    if (isEdited()) form.check(form.axes, { index: form.opts.length - 1, message });
+    else block(message);
+  };
+  /** Opts that cannot be applied leave the last good kernel in place: its code, and its axes. */
+  const goodAxes = async (kernel: number): Promise<readonly Axis[]> => {
+    const asked = good;
+    if (asked.axes === null) {
+      const args = { kernel, opts: asked.opts };
+      asked.axes = (await session.client.ask("actions", args, "axes")).axes;
+    }
+    return asked.axes;
+  };
+  const block = (why: string | null): void => {
+    blocked.hidden = why === null;
+    setText(blocked, why ?? "");
+    bench.title = why ?? "";
+    bench.classList.toggle("tl-blocked", why !== null);
+    form.el.inert = why !== null;
+    state();
+  };
+  const fail = (message: string | null): void => {
+    failure.hidden = message === null;
+    setText(failure, message ?? "");
   };
   const load = (opts: readonly OptEdit[]): void => {
     if (!detail) return;
@@ -121,44 +124,38 @@ export function benchView(
     void check();
   };
 
-  const run = async (): Promise<void> => {
+  /** Lets the kernel work on what is shown; what it cannot do is said here. */
+  const work = async (act: (kernel: number) => Promise<void>): Promise<void> => {
     const kernel = detail?.id;
-    if (kernel === undefined || running !== null) return;
+    if (kernel === undefined || running !== null || !blocked.hidden) return;
     running = kernel;
     setText(status, "starting …");
+    fail(null);
     state();
     try {
-      const { row } = await session.client.ask("run", { kernel, opts: form.opts });
-      session.forgetKernel(kernel);
-      take(kernel, row);
+      await act(kernel);
     } catch (error) {
-      session.report(error);
       setText(status, "");
+      if (detail?.id === kernel) fail(problemText(error));
     } finally {
       running = null;
       state();
     }
   };
-  const countIt = async (): Promise<void> => {
-    const kernel = detail?.id;
-    if (kernel === undefined || running !== null) return;
-    running = kernel;
-    setText(status, "starting …");
-    state();
-    try {
+  const run = (): Promise<void> =>
+    work(async (kernel) => {
+      const { row, own } = await session.client.ask("run", { kernel, opts: form.opts });
+      session.forgetKernel(kernel);
+      take(kernel, row, own ?? null);
+    });
+  const countIt = (): Promise<void> =>
+    work(async (kernel) => {
       const gpu = target.value || null;
       // Opts that nobody edited were chosen for this machine: a GPU's are chosen for it.
       const opts = gpu !== null && !isEdited() ? null : form.opts;
       const counts = await session.client.ask("count", { kernel, opts, target: gpu });
       if (detail?.id === kernel) takeCounts(counts);
-    } catch (error) {
-      session.report(error);
-      setText(status, "");
-    } finally {
-      running = null;
-      state();
-    }
-  };
+    });
   const isEdited = (): boolean =>
     form.opts.map(optText).join() !== (detail?.opts ?? []).map(optText).join();
   const takeCounts = (counts: Counts): void => {
@@ -173,43 +170,60 @@ export function benchView(
     advice.show(found ?? null);
     tell(counts);
   };
-  const take = (kernel: number, row: HistoryRow): void => {
+  const take = (kernel: number, row: HistoryRow, own: HistoryRow | null): void => {
     setText(status, row.status === "ok" ? "" : (STATUS[row.status] ?? row.status));
     if (detail?.id !== kernel) return;
-    const history = [...detail.history.filter((each) => each.id !== row.id), row];
-    detail = { ...detail, history };
+    const fresh = [own, row].filter((each) => each !== null);
+    const older = detail.history.filter((each) => !fresh.some(({ id }) => id === each.id));
+    detail = { ...detail, history: [...older, ...fresh].sort((a, b) => a.id - b.id) };
     chosen = row.id;
     drawHistory();
     reveal();
-    if (row.status === "refused") form.check(detail.axes, problemOf(row, form.opts));
+    if (row.status === "refused") void refuse(kernel, problemOf(row, form.opts));
     else if (row.source) showCode(row);
+  };
+  const refuse = async (kernel: number, problem: Problem): Promise<void> => {
+    try {
+      const axes = await goodAxes(kernel);
+      if (detail?.id === kernel) form.check(axes, problem);
+    } catch (error) {
+      session.report(error);
+    }
   };
   /** Scrolls the bench, and nothing around it, so that the newest run is seen. */
   const reveal = (): void => {
-    const row = rows.firstElementChild?.getBoundingClientRect();
+    const row = history.newest?.getBoundingClientRect();
     const hidden = (row?.bottom ?? 0) - el.getBoundingClientRect().bottom;
     if (hidden > 0) el.scrollTop += hidden + 8;
   };
   const showCode = (row: HistoryRow): void => {
     const { source = [], assembly = [] } = row;
-    code.show(source.length > 0 ? { source, assembly, language: detail?.language ?? "" } : null);
+    if (source.length === 0) return;
+    good = { opts: row.opts, axes: null };
+    code.show({ source, assembly, language: detail?.language ?? "" });
+  };
+  const showOwn = (): void => {
+    good = { opts: detail?.opts ?? [], axes: null };
+    code.show(detail);
   };
   /** An earlier run: its opts at once, its source and assembly when the kernel has said them. */
-  const choose = async (row: HistoryRow): Promise<void> => {
+  const choose = (row: HistoryRow): void => {
+    chosen = row.id;
+    if (row.id === 0) showOwn();
+    else if (row.source && row.source.length > 0) showCode(row);
+    // Of opts that were refused there is no code.
+    else if (row.status !== "refused") void askCode(row.id);
+    if (blocked.hidden) load(row.opts);
+    drawHistory();
+  };
+  const askCode = async (run: number): Promise<void> => {
     const kernel = detail?.id;
     if (kernel === undefined) return;
-    chosen = row.id;
-    load(row.opts);
-    drawHistory();
-    if (row.status === "refused" || (row.source && row.source.length > 0)) {
-      showCode(row);
-      return;
-    }
     try {
-      const { row: whole } = await session.client.ask("row", { kernel, row: row.id });
-      if (detail?.id === kernel && chosen === row.id) showCode(whole);
+      const { row } = await session.client.ask("row", { kernel, row: run });
+      if (detail?.id === kernel && chosen === run) showCode(row);
     } catch (error) {
-      session.report(error);
+      if (detail?.id === kernel) fail(problemText(error));
     }
   };
   const stop = (): void => {
@@ -217,31 +231,21 @@ export function benchView(
   };
   const state = (): void => {
     const link = session.state.now.link;
-    runButton.disabled = running !== null || detail === null || link === "gone";
+    const why =
+      link === "gone" ? "The kernel has gone: run the cell again" : (blocked.textContent ?? "");
+    runButton.disabled = running !== null || detail === null || why !== "";
     countButton.disabled = runButton.disabled;
+    target.disabled = !blocked.hidden;
+    for (const each of [reset, clear]) each.disabled = !blocked.hidden;
     stopButton.hidden = running === null;
-    runButton.title =
-      link === "gone"
-        ? "The kernel has gone: run the cell again"
-        : "Compile, run, compare and time (Ctrl+Enter)";
+    runButton.title = why || RUN;
+    countButton.title = why || COUNT;
   };
 
   const drawHistory = (): void => {
-    const focused = focusedIn(rows)?.dataset.row;
-    const all = [...(detail?.history ?? [])].reverse();
-    const fastest = Math.min(
-      ...all
-        .filter((row) => row.status === "ok")
-        .map((row) => row.median_us ?? Number.POSITIVE_INFINITY),
-    );
-    rows.replaceChildren(
-      ...all.map((row) =>
-        historyRow(row, row.id === chosen, row.median_us === fastest, () => void choose(row)),
-      ),
-    );
-    if (focused) rows.querySelector<HTMLElement>(`[data-row="${focused}"]`)?.focus();
-    history.hidden = all.length === 0;
-    hint.hidden = all.length > 0;
+    const runs = detail?.history ?? [];
+    history.show(runs, chosen);
+    hint.hidden = runs.length > 0;
   };
   const hint = h(
     "p",
@@ -262,11 +266,12 @@ export function benchView(
       const found = await session.kernelDetail(kernel);
       if (session.state.now.kernel !== kernel) return;
       detail = found;
-      form.el.inert = false;
       setText(title, `Opts of ${found.name}`);
       setText(reason, found.reason);
       setText(status, "");
-      code.show(found);
+      fail(null);
+      block(null);
+      showOwn();
       form.set(found.opts, found.allowed.ops);
       const targets = found.targets ?? [];
       target.hidden = targets.length === 0;
@@ -285,6 +290,16 @@ export function benchView(
     }
   };
 
+  const bench = h(
+    "section",
+    { class: "tl-panel" },
+    h("header", { class: "tl-head" }, title, h("span", { class: "tl-buttons" }, reset, clear)),
+    reason,
+    form.el,
+    blocked,
+    h("div", { class: "tl-run-row" }, runButton, countButton, target, stopButton, status),
+    failure,
+  );
   drawHistory();
   session.onPush((push) => {
     if (push.event === "progress" && push.kernel === running) setText(status, String(push.message));
@@ -297,21 +312,14 @@ export function benchView(
   const el = h(
     "div",
     { class: "tl-side tl-bench" },
-    h(
-      "section",
-      { class: "tl-panel" },
-      h("header", { class: "tl-head" }, title, h("span", { class: "tl-buttons" }, reset, clear)),
-      reason,
-      form.el,
-      h("div", { class: "tl-run-row" }, runButton, countButton, target, stopButton, status),
-    ),
+    bench,
     advice.el,
     h(
       "section",
       { class: "tl-panel tl-grow" },
       h("header", { class: "tl-head" }, h("h3", {}, "Runs")),
       hint,
-      history,
+      history.el,
     ),
   );
   return {
@@ -320,75 +328,6 @@ export function benchView(
     count: () => void countIt(),
     stop,
   };
-}
-
-function historyRow(
-  row: HistoryRow,
-  chosen: boolean,
-  fastest: boolean,
-  choose: () => void,
-): HTMLElement {
-  const ok = row.status === "ok";
-  const opts = row.opts.map(optText).join(" ") || "no opts";
-  const spread =
-    row.p10_us === null || row.p90_us === null
-      ? ""
-      : `${duration(row.p10_us)} … ${duration(row.p90_us)}`;
-  const facts = [
-    `${row.runs} runs`,
-    workText(row),
-    row.max_error === null ? "" : `largest difference ${digits(row.max_error)}`,
-  ].filter(Boolean);
-  return h(
-    "tr",
-    {
-      class: `tl-run${chosen ? " tl-here" : ""}${ok ? "" : " tl-run-bad"}`,
-      tabindex: "0",
-      "data-row": row.id,
-      "data-status": row.status,
-      "aria-selected": String(chosen),
-      title: `${facts.join(", ")}\nClick for its opts, source and assembly`,
-      on: {
-        click: choose,
-        keydown: (event: KeyboardEvent) => event.key === "Enter" && choose(),
-      },
-    },
-    h(
-      "td",
-      {},
-      h("div", { class: "tl-run-opts" }, opts),
-      ok
-        ? null
-        : h(
-            "div",
-            { class: "tl-run-message" },
-            `${STATUS[row.status] ?? row.status}: ${row.message}`,
-          ),
-    ),
-    h(
-      "td",
-      { class: "tl-num" },
-      h("div", {}, ok ? duration(row.median_us) : "–"),
-      ok ? h("div", { class: "tl-spread" }, spread) : null,
-    ),
-    h(
-      "td",
-      { class: `tl-num tl-ratio${fastest && ok && (row.ratio ?? 1) < 1 ? " tl-fastest" : ""}` },
-      ratioText(row.ratio),
-    ),
-  );
-}
-
-/** The work of the unedited kernel by the time of this run, so that needless work is no gain. */
-function workText(row: HistoryRow): string {
-  if (row.gflops !== null) return `${rate(row.gflops)} GFLOP/s of useful work`;
-  return row.gops ? `${work(row)} of useful work` : "";
-}
-
-/** 0.5 -> "0.50×", 39.24 -> "39.2×": how much longer than the unedited kernel */
-export function ratioText(ratio: number | null): string {
-  if (ratio === null) return "–";
-  return `${ratio < 10 ? ratio.toFixed(2) : digits(ratio)}×`;
 }
 
 /** Which opt a refusal speaks of: its message names it, else the last. */

@@ -8,6 +8,8 @@ export interface OptsForm {
   /** Shows the axes as they are after the opts, and what is wrong with one of them. */
   check(axes: readonly Axis[], problem: Problem | null): void;
   readonly opts: readonly OptEdit[];
+  /** The axes that are shown. */
+  readonly axes: readonly Axis[];
 }
 
 /** What each op does, in one line, and which axes it counts. */
@@ -119,9 +121,13 @@ export function optsForm(changed: () => void): OptsForm {
   };
 
   const build = (): void => {
-    list.replaceChildren(...opts.map(row));
+    const heads = ["", "op", "axis", "arg", ""].map((head) => h("small", {}, head));
+    list.replaceChildren(h("li", { class: "tl-opt-heads", "aria-hidden": "true" }, ...heads));
+    list.append(...opts.map(row));
     if (opts.length === 0)
-      list.append(h("li", { class: "tl-hint" }, "No opts: the kernel as it is scheduled."));
+      list.replaceChildren(
+        h("li", { class: "tl-hint" }, "No opts: the kernel as it is scheduled."),
+      );
   };
   const buildAxes = (): void => {
     let reduces = 0;
@@ -148,6 +154,9 @@ export function optsForm(changed: () => void): OptsForm {
     el: h("div", { class: "tl-opts-form" }, axisStrip, list, add),
     get opts() {
       return opts;
+    },
+    get axes() {
+      return axes;
     },
     set(next, allowed) {
       opts = [...next];
@@ -185,7 +194,7 @@ function numberField(
       input: () => set(input.value === "" ? null : Number(input.value)),
     },
   });
-  return h("label", { class: "tl-labelled" }, h("small", {}, name), input);
+  return input;
 }
 
 function argField(opt: OptEdit, i: number, set: (arg: OptEdit["arg"]) => void): HTMLElement {
@@ -201,7 +210,7 @@ function argField(opt: OptEdit, i: number, set: (arg: OptEdit["arg"]) => void): 
     "data-name": "arg",
     on: { input: () => set(input.value.split(",").map(Number)) },
   });
-  return h("label", { class: "tl-labelled" }, h("small", {}, "arg"), input);
+  return input;
 }
 
 function axisTitle(op: string, axes: readonly Axis[]): string {

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FakeHost } from "../../dev/host.ts";
 import { type FakeRecord, matmulRecord, stepOf } from "../../dev/record.ts";
 import { Session } from "../protocol/session.ts";
-import { ratioText } from "./bench.ts";
 import { tidyAssembly } from "./code.ts";
 import { commandsOf } from "./commands.ts";
 import { mountDebugger } from "./debugger.ts";
 import { fitTo, reveal, zoomAt } from "./graph/camera.ts";
+import { ratioText } from "./history.ts";
 import { statusOf } from "./status.ts";
 import { brightness } from "./theme.ts";
 
@@ -348,8 +348,8 @@ describe("bench", () => {
     const { root, host } = await bench();
     press(root, "Enter", { ctrlKey: true });
     await settle();
-    expect(root.querySelectorAll(".tl-run")).toHaveLength(1);
-    expect(root.querySelector(".tl-ratio")?.textContent).toBe("0.56×");
+    const ratios = [...root.querySelectorAll(".tl-ratio")].map((cell) => cell.textContent);
+    expect(ratios).toEqual(["1.80×faster", "unedited"]);
     const arg = named(root.querySelector('[data-opt="0"]')!, "arg") as HTMLInputElement;
     arg.value = "7";
     arg.dispatchEvent(new Event("input"));
@@ -358,7 +358,10 @@ describe("bench", () => {
     press(root, "Enter", { ctrlKey: true });
     await settle();
     const rows = [...root.querySelectorAll<HTMLElement>(".tl-run")];
-    expect(rows.map((row) => row.dataset.status)).toEqual(["refused", "ok"]);
+    expect(rows.map((row) => row.dataset.status)).toEqual(["refused", "ok", "ok"]);
+    expect(rows.map((row) => row.dataset.row)).toEqual(["2", "1", "0"]);
+    expect(rows[0]!.textContent).toContain("refused: UPCAST(1, 7): axis 1 has size 64");
+    expect(rows[2]!.textContent).toContain("as run");
     expect(root.querySelectorAll(".tl-code")[0]?.textContent).toContain("define void");
     expect(host.count("run")).toBe(2);
   });
@@ -371,6 +374,7 @@ describe("bench", () => {
     press(root, "Enter", { ctrlKey: true });
     await settle();
     const older = root.querySelectorAll<HTMLElement>(".tl-run")[1]!;
+    expect(root.querySelectorAll(".tl-run")).toHaveLength(3);
     expect(older.dataset.row).toBe("1");
     older.click();
     await settle();
@@ -433,9 +437,12 @@ describe("a pass that failed", () => {
 });
 
 describe("ratios", () => {
-  it("fit their column, however slow a candidate is", () => {
-    const shown = [null, 0.5, 1, 9.994, 39.24, 1234.5].map(ratioText);
-    expect(shown).toEqual(["–", "0.50×", "1.00×", "9.99×", "39.2×", "1,235×"]);
+  it("say which is faster, and fit their column", () => {
+    const shown = [null, 0.5, 1, 0.998, 9.994, 39.24, 1234.5, 0.001, 0].map(ratioText);
+    const words = shown.map(([times, word]) => `${times} ${word}`.trim());
+    expect(words.slice(0, 4)).toEqual(["–", "2.00× faster", "as fast", "as fast"]);
+    expect(words.slice(4, 7)).toEqual(["9.99× slower", "39.2× slower", "1,235× slower"]);
+    expect(words.slice(7)).toEqual(["1,000× faster", "–"]);
   });
 });
 

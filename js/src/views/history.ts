@@ -1,0 +1,132 @@
+/** What was tried on a kernel: a row per run, newest first. */
+import { digits, duration, plural, rate, work } from "../base/text.ts";
+import { optText } from "../protocol/opts.ts";
+import type { HistoryRow } from "../protocol/types.ts";
+import { focusedIn, h } from "./dom.ts";
+
+export const STATUS: Readonly<Record<string, string>> = {
+  ok: "same result",
+  refused: "refused",
+  wrong: "wrong result",
+  crashed: "crashed",
+  timeout: "too slow",
+  stopped: "stopped",
+};
+
+export interface HistoryView {
+  readonly el: HTMLElement;
+  /** Shows runs, oldest first, of which one may be chosen. */
+  show(runs: readonly HistoryRow[], chosen: number | null): void;
+  /** The newest run's element. */
+  readonly newest: Element | null;
+}
+
+const MEDIAN = "Median of the runs; under it the 10th and the 90th percentile";
+const AGAINST = "Time against the unedited kernel's, measured in turns with it";
+
+/** `choose` is called with the row that is clicked, or entered. */
+export function historyView(choose: (row: HistoryRow) => void): HistoryView {
+  const heads = [
+    h("th", {}, "Opts"),
+    h("th", { class: "tl-num tl-col-median", title: MEDIAN }, "Median"),
+    h("th", { class: "tl-num tl-col-few", title: AGAINST }, "Unedited"),
+  ];
+  const head = h("thead", {}, h("tr", {}, ...heads));
+  const label = { class: "tl-table tl-history", "aria-label": "runs of this kernel" };
+  const el = h("table", label, head);
+  return {
+    el,
+    get newest() {
+      return el.querySelector(".tl-run");
+    },
+    show(runs, chosen) {
+      const focused = focusedIn(el)?.dataset.row;
+      const fastest = Math.min(...runs.filter(isTimed).map((row) => row.median_us ?? Infinity));
+      const rows = [...runs].reverse().map((row) => {
+        const isFastest = row.median_us === fastest && (row.ratio ?? 1) < 1;
+        return historyRow(row, row.id === chosen, isFastest, () => choose(row));
+      });
+      el.replaceChildren(head, ...rows);
+      if (focused) el.querySelector<HTMLElement>(`[data-row="${focused}"]`)?.focus();
+      el.hidden = runs.length === 0;
+    },
+  };
+}
+
+const isTimed = (row: HistoryRow): boolean => row.status === "ok" && row.median_us !== null;
+
+function historyRow(
+  row: HistoryRow,
+  chosen: boolean,
+  fastest: boolean,
+  choose: () => void,
+): HTMLElement {
+  const ok = row.status === "ok";
+  const state = STATUS[row.status] ?? row.status;
+  const spread =
+    row.p10_us === null || row.p90_us === null
+      ? ""
+      : `${duration(row.p10_us)} … ${duration(row.p90_us)}`;
+  const message = ok ? row.message : [state, row.message].filter(Boolean).join(": ");
+  const facts = [
+    row.runs > 0 ? plural(row.runs, "run") : "",
+    workText(row),
+    row.max_error === null ? "" : `largest difference ${digits(row.max_error)}`,
+  ].filter(Boolean);
+  return h(
+    "tbody",
+    {
+      class: `tl-run${chosen ? " tl-here" : ""}${ok ? "" : " tl-run-bad"}`,
+      tabindex: "0",
+      "data-row": row.id,
+      "data-status": row.status,
+      "aria-selected": String(chosen),
+      title: [facts.join(", "), "Click for its opts, source and assembly"]
+        .filter(Boolean)
+        .join("\n"),
+      on: {
+        click: choose,
+        keydown: (event: KeyboardEvent) => event.key === "Enter" && choose(),
+      },
+    },
+    h(
+      "tr",
+      {},
+      h("td", {}, h("div", { class: "tl-run-opts" }, row.opts.map(optText).join(" ") || "no opts")),
+      h(
+        "td",
+        { class: "tl-num" },
+        h("div", {}, isTimed(row) ? duration(row.median_us) : "–"),
+        spread ? h("div", { class: "tl-spread" }, spread) : null,
+      ),
+      h("td", { class: `tl-num tl-ratio${fastest ? " tl-fastest" : ""}` }, ...ratioCell(row)),
+    ),
+    message
+      ? h(
+          "tr",
+          { class: "tl-run-note" },
+          h("td", { colspan: "3", class: ok ? "tl-faint" : "tl-run-message" }, message),
+        )
+      : null,
+  );
+}
+
+function ratioCell(row: HistoryRow): HTMLElement[] {
+  if (row.id === 0) return [h("div", { class: "tl-faint" }, "unedited")];
+  const [times, word] = ratioText(row.ratio);
+  return word ? [h("div", {}, times), h("div", {}, word)] : [h("div", {}, times)];
+}
+
+/** The work of the unedited kernel by the time of this run, so that needless work is no gain. */
+function workText(row: HistoryRow): string {
+  if (row.gflops !== null) return `${rate(row.gflops)} GFLOP/s of useful work`;
+  return row.gops ? `${work(row)} of useful work` : "";
+}
+
+/** How a time compares: 0.5 -> ["2.00×", "faster"], 39.24 -> ["39.2×", "slower"], 1.004 -> ["as fast", ""] */
+export function ratioText(ratio: number | null): readonly [string, string] {
+  if (ratio === null || !(ratio > 0)) return ["–", ""];
+  const times = ratio < 1 ? 1 / ratio : ratio;
+  if (times < 1.005) return ["as fast", ""];
+  return [`${times < 10 ? times.toFixed(2) : digits(times)}×`, ratio < 1 ? "faster" : "slower"];
+}
