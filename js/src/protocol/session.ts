@@ -324,7 +324,11 @@ export class Session {
   }
 
   #onLink(link: Link): void {
-    this.state.set({ link });
+    const { at, shown } = this.state.now;
+    // What was asked for will not come: one stands at what is shown.
+    const here = shown ? { pass: shown.step.pass, k: shown.step.k } : at;
+    const stays = link !== "gone" || sameAt(at, here);
+    this.state.set(stays ? { link } : { link, at: here });
   }
 }
 

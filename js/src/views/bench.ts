@@ -16,7 +16,9 @@ import type { CodeView } from "./code.ts";
 import type { Context } from "./context.ts";
 import { button, h, setText } from "./dom.ts";
 import { historyView, STATUS } from "./history.ts";
+import { kernelTitle } from "./names.ts";
 import { optsForm } from "./opts.ts";
+import { sidePanel } from "./split.ts";
 
 const RUN = "Compile, run, compare and time (Ctrl+Enter)";
 const COUNT =
@@ -35,7 +37,7 @@ export function benchView(
   code: CodeView,
   tell: (counts: Counts | null) => void,
 ): BenchView {
-  const { session, view, signal } = context;
+  const { session, view, root, signal } = context;
   const title = h("h3", {}, "Opts");
   const reason = h("p", { class: "tl-reason-text" });
   const status = h("span", { class: "tl-run-status", role: "status" });
@@ -194,7 +196,7 @@ export function benchView(
   const reveal = (): void => {
     const row = history.newest?.getBoundingClientRect();
     const hidden = (row?.bottom ?? 0) - el.getBoundingClientRect().bottom;
-    if (hidden > 0) el.scrollTop += hidden + 8;
+    if (hidden > 0) scroller.scrollTop += hidden + 8;
   };
   const showCode = (row: HistoryRow): void => {
     const { source = [], assembly = [] } = row;
@@ -266,7 +268,8 @@ export function benchView(
       const found = await session.kernelDetail(kernel);
       if (session.state.now.kernel !== kernel) return;
       detail = found;
-      setText(title, `Opts of ${found.name}`);
+      setText(title, `Opts of ${kernelTitle(session.state.now.overview, kernel)}`);
+      title.title = title.textContent ?? "";
       setText(reason, found.reason);
       setText(status, "");
       fail(null);
@@ -309,9 +312,10 @@ export function benchView(
   view.watch(["tab"], () => void follow(), signal);
   session.state.watch(["link"], state, signal);
 
-  const el = h(
-    "div",
-    { class: "tl-side tl-bench" },
+  const { el, scroller } = sidePanel(
+    root,
+    "tl-bench",
+    { label: "Width of the bench", side: "left", property: "--tl-bench", least: 240 },
     bench,
     advice.el,
     h(

@@ -39,7 +39,8 @@ export function cellPanel({ session, signal }: Context): HTMLElement {
             class: "tl-cell-line",
             role: "option",
             tabindex: i === 0 ? "0" : "-1",
-            title: "Mark what descends from this line (with Control: from several)",
+            title:
+              `${line.trim()}\nClick: mark what descends from this line (with Control: from several)`.trim(),
             on: {
               click: (event: MouseEvent) =>
                 choose(i + 1, event.ctrlKey || event.metaKey || event.shiftKey),
@@ -52,7 +53,7 @@ export function cellPanel({ session, signal }: Context): HTMLElement {
             },
           },
           h("span", { class: "tl-line-number" }, String(i + 1)),
-          h("span", {}, line || " "),
+          h("span", { class: "tl-cell-text" }, line || " "),
         ),
       );
     list.replaceChildren(...rows);

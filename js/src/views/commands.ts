@@ -4,6 +4,7 @@ import type { BenchView } from "./bench.ts";
 import type { Context } from "./context.ts";
 import { zoomAt } from "./graph/camera.ts";
 import type { GraphView } from "./graph/graph.ts";
+import { sortedKernels } from "./kernels.ts";
 
 export interface Command {
   readonly group: string;
@@ -35,7 +36,7 @@ export function commandsOf(parts: Parts): Command[] {
     root.querySelector<HTMLElement>(`[data-name="${name}"]`)?.focus();
   const kernelBy = (delta: number): void => {
     const { overview, kernel } = session.state.now;
-    const kernels = overview?.kernels ?? [];
+    const kernels = sortedKernels(overview?.kernels ?? [], view.now.sort);
     const next = kernels[kernels.findIndex((each) => each.id === kernel) + delta];
     if (next) session.chooseKernel(next.id);
     view.set({ tab: "kernels" });

@@ -5,6 +5,12 @@ import type { Session } from "../protocol/session.ts";
 export type Tab = "rewrites" | "kernels";
 export type Form = "graph" | "text" | "diff";
 
+/** A column by its heading, and whether the largest comes first. */
+export interface Sort {
+  readonly column: string;
+  readonly down: boolean;
+}
+
 export interface ViewState {
   readonly tab: Tab;
   readonly form: Form;
@@ -12,6 +18,8 @@ export interface ViewState {
   readonly allPasses: boolean;
   readonly help: boolean;
   readonly search: boolean;
+  /** How the table of kernels is sorted. */
+  readonly sort: Sort;
 }
 
 export interface Context {

@@ -15,6 +15,7 @@ import { kernelTable } from "./kernels.ts";
 import { rulePanel } from "./rule.ts";
 import { searchPanel } from "./search.ts";
 import { kernelSheets } from "./sheets.ts";
+import { splitter } from "./split.ts";
 import { statusBar } from "./status.ts";
 import { stepperBar } from "./stepper.ts";
 import css from "./style.css";
@@ -30,6 +31,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
     allPasses: false,
     help: false,
     search: false,
+    sort: { column: "#", down: false },
   });
   const root = h("div", {
     class: "tinylab",
@@ -53,7 +55,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
     h(
       "div",
       { class: "tl-body" },
-      h("div", { class: "tl-left" }, cellPanel(context), treePanel(context)),
+      leftPanel(context),
       rewritesTab(context, graph),
       kernelsTab(context, sheets.el, bench.el),
     ),
@@ -82,6 +84,15 @@ function markReady(root: HTMLElement, session: Session): void {
   root.dataset.at = at ? `${at.pass}:${at.k}` : "";
   root.dataset.shown = shown ? `${shown.step.pass}:${shown.step.k}` : "";
   root.dataset.link = link;
+}
+
+function leftPanel(context: Context): HTMLElement {
+  const el = h("div", { class: "tl-left" }, cellPanel(context), treePanel(context));
+  const label = "Width of the cell and the stages";
+  el.append(
+    splitter(context.root, el, { label, side: "right", property: "--tl-left", least: 120 }),
+  );
+  return el;
 }
 
 function rewritesTab(context: Context, graph: GraphView): HTMLElement {

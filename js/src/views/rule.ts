@@ -4,9 +4,11 @@ import type { Shown } from "../protocol/cache.ts";
 import type { Node, RuleInfo, Step } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
+import { kernelTitle } from "./names.ts";
+import { sidePanel } from "./split.ts";
 
 export function rulePanel(context: Context): HTMLElement {
-  const { session, signal } = context;
+  const { session, root, signal } = context;
   const rule = h("div", { class: "tl-rule" });
   const node = h("div", { class: "tl-node-detail" });
 
@@ -22,9 +24,10 @@ export function rulePanel(context: Context): HTMLElement {
     signal,
   );
   session.state.watch(["origin"], () => origin.replaceChildren(...originRows(context)), signal);
-  return h(
-    "div",
-    { class: "tl-side" },
+  return sidePanel(
+    root,
+    "",
+    { label: "Width of the rule panel", side: "left", property: "--tl-side", least: 150 },
     h(
       "section",
       { class: "tl-panel" },
@@ -37,7 +40,7 @@ export function rulePanel(context: Context): HTMLElement {
       h("header", { class: "tl-head" }, h("h3", {}, "Node")),
       node,
     ),
-  );
+  ).el;
 }
 
 function ruleRows(context: Context): HTMLElement[] {
@@ -189,13 +192,12 @@ function originRows({ session, view }: Context): HTMLElement[] {
   const { origin, overview } = session.state.now;
   if (!origin) return [];
   const links = origin.kernels.map((id) => {
-    const kernel = overview?.kernels.find((each) => each.id === id);
     const click = (): void => {
       session.chooseKernel(id);
       view.set({ tab: "kernels" });
     };
     const look = { type: "button", class: "tl-link tl-src", title: "Show this kernel" };
-    return h("button", { ...look, on: { click } }, kernel?.display ?? `kernel ${id}`);
+    return h("button", { ...look, on: { click } }, kernelTitle(overview, id));
   });
   const methods = origin.methods ?? [];
   return [

@@ -1,10 +1,11 @@
 /** Searching for ops, rules and labels, in this pass or in all. */
 import { Superseded } from "../base/lanes.ts";
 import { count, plural } from "../base/text.ts";
-import type { PassPlace } from "../protocol/session.ts";
+import type { Session } from "../protocol/session.ts";
 import type { SearchHit } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { h, highlighted, setText } from "./dom.ts";
+import { stageTitle } from "./names.ts";
 import { walk } from "./tree.ts";
 
 export function searchPanel({ session, view, signal }: Context): HTMLElement {
@@ -43,8 +44,13 @@ export function searchPanel({ session, view, signal }: Context): HTMLElement {
           keydown: (event: KeyboardEvent) => event.key === "Enter" && open(hit),
         },
       },
-      h("span", { class: "tl-hit-label" }, ...highlighted(hit.label, query)),
-      h("span", { class: "tl-faint" }, placeText(hit, session.place(hit.pass))),
+      h(
+        "span",
+        { class: "tl-hit-label", title: `${hit.label} ${hit.detail ?? ""}`.trim() },
+        ...highlighted(hit.label, query),
+        h("span", { class: "tl-faint" }, hit.detail ? ` ${hit.detail}` : ""),
+      ),
+      h("span", { class: "tl-faint" }, placeText(session, hit)),
     );
   };
   const show = (hits: readonly SearchHit[], text: string, query: string): void => {
@@ -98,11 +104,12 @@ function countText(found: number, more: boolean): string {
 }
 
 /** "schedule › assign_ranges · match 7 · in 3 passes" */
-function placeText(hit: SearchHit, place: PassPlace | undefined): string {
+function placeText(session: Session, hit: SearchHit): string {
+  const place = session.place(hit.pass);
   if (!place) return "";
   const { passes = 1, matches = 1 } = hit;
   return [
-    `${place.stage.name} › ${place.pass.name}`,
+    `${stageTitle(session.state.now.overview, place.stage)} › ${place.pass.name}`,
     hit.k === 0 ? "start" : `match ${count(hit.k)}`,
     passes > 1 ? `in ${count(passes)} passes` : "",
     matches > 1 ? plural(matches, "match") : "",

@@ -2,6 +2,7 @@
 import { count } from "../base/text.ts";
 import type { Context, Form } from "./context.ts";
 import { button, h, setText } from "./dom.ts";
+import { stageTitle } from "./names.ts";
 
 export function stepperBar({ session, view, signal }: Context): HTMLElement {
   const stage = h("span", { class: "tl-stage-part" });
@@ -53,7 +54,8 @@ export function stepperBar({ session, view, signal }: Context): HTMLElement {
   const draw = (): void => {
     const at = session.state.now.at;
     const place = session.place(at?.pass);
-    setText(stage, place ? `${place.stage.name} › ` : "");
+    const { overview } = session.state.now;
+    setText(stage, place ? `${stageTitle(overview, place.stage)} › ` : "");
     setText(pass, place?.pass.name ?? "nothing was rewritten");
     name.title = place ? `${place.pass.direction}, ${count(place.pass.nodes)} nodes` : "";
     const matches = place?.pass.matches ?? 0;

@@ -1,9 +1,10 @@
 /** The stages and their passes, with how often each matched and how long it took. */
-import { count, duration, plural } from "../base/text.ts";
+import { count, duration, plural, tail } from "../base/text.ts";
 import { worthShowing } from "../protocol/session.ts";
 import type { PassInfo, StageInfo } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { button, h, setText } from "./dom.ts";
+import { stageTitle } from "./names.ts";
 
 /** A record with more passes than this shows those of the stage where one stands, and of those opened. */
 const MANY_PASSES = 300;
@@ -28,6 +29,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
   const stageRow = (stage: StageInfo): HTMLElement => {
     const matches = stage.passes.reduce((sum, pass) => sum + pass.matches, 0);
     const open = isOpen(stage);
+    const name = stageTitle(session.state.now.overview, stage);
     const flip = (): void => {
       chosen.set(stage.id, !open);
       build();
@@ -41,7 +43,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
         tabindex: "-1",
         "aria-expanded": String(open),
         "data-stage": stage.id,
-        title: `${stage.name}: ${plural(stage.passes.length, "pass")}, ${plural(matches, "match")}`,
+        title: `${name}: ${plural(stage.passes.length, "pass")}, ${plural(matches, "match")}`,
         on: {
           click: flip,
           keydown: (event: KeyboardEvent) => {
@@ -53,7 +55,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
         },
       },
       h("span", { class: "tl-twist", "aria-hidden": "true" }, open ? "▾" : "▸"),
-      h("span", { class: "tl-stage-name" }, stage.name),
+      h("span", { class: "tl-stage-name" }, name),
       h("span", { class: "tl-number" }, count(matches)),
       h("span", { class: "tl-time" }, duration(stage.elapsed_us)),
     );
@@ -61,9 +63,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
     return row;
   };
 
-  const passRow = (pass: PassInfo): HTMLElement => {
-    const idle = !worthShowing(pass);
-    const nested = pass.parent !== null && pass.parent !== undefined;
+  const passRow = (pass: PassInfo, place: string): HTMLElement => {
     const go = (): void => {
       session.goTo({ pass: pass.id, k: 0 });
       view.set({ tab: "rewrites" });
@@ -71,7 +71,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
     const row = h(
       "div",
       {
-        class: `tl-pass${nested ? " tl-nested" : ""}${idle ? " tl-idle" : ""}${pass.failed ? " tl-failed" : ""}`,
+        class: passLook(pass),
         role: "treeitem",
         tabindex: "-1",
         "data-pass": pass.id,
@@ -86,7 +86,12 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
           },
         },
       },
-      h("span", { class: "tl-pass-name" }, pass.name),
+      h(
+        "span",
+        { class: "tl-pass-name" },
+        pass.name,
+        place ? h("span", { class: "tl-pass-place tl-faint" }, ` ${place}`) : null,
+      ),
       pass.failed ? h("span", { class: "tl-flag" }, "failed") : null,
       h(
         "span",
@@ -111,7 +116,9 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
       const shown = stage.passes.filter((pass) => all || worthShowing(pass));
       folded += stage.passes.length - stage.passes.filter(worthShowing).length;
       items.push(stageRow(stage));
-      if (isOpen(stage)) items.push(...shown.map(passRow));
+      const places = placesOf(stage);
+      if (isOpen(stage))
+        items.push(...shown.map((pass) => passRow(pass, places.get(pass.id) ?? "")));
     }
     list.replaceChildren(...items);
     const first = items[0];
@@ -159,13 +166,33 @@ function passTitle(pass: PassInfo): string {
   );
 }
 
-/** Scrolls a list, and nothing around it, so that a row of it is in sight. */
-export function scrollWithin(list: HTMLElement, row: HTMLElement): void {
-  const top = row.offsetTop - list.offsetTop;
-  if (top < list.scrollTop) list.scrollTop = top - 8;
-  else if (top + row.offsetHeight > list.scrollTop + list.clientHeight) {
-    list.scrollTop = top + row.offsetHeight - list.clientHeight + 8;
-  }
+const isNested = ({ parent }: PassInfo): boolean => parent !== null && parent !== undefined;
+
+function passLook(pass: PassInfo): string {
+  const nested = isNested(pass) ? " tl-nested" : "";
+  const idle = worthShowing(pass) ? "" : " tl-idle";
+  return `tl-pass${nested}${idle}${pass.failed ? " tl-failed" : ""}`;
+}
+
+/** Where passes within passes stand in the code, for those whose name does not say which it is. */
+function placesOf(stage: StageInfo): ReadonlyMap<number, string> {
+  const times = new Map<string, number>();
+  for (const { name } of stage.passes) times.set(name, (times.get(name) ?? 0) + 1);
+  const found = stage.passes.filter(
+    (pass) => pass.name === "rewrite" || (isNested(pass) && times.get(pass.name)! > 1),
+  );
+  const words = ({ place }: PassInfo): string =>
+    place ? `${tail(place.file, 1)}:${place.line}` : "";
+  return new Map(found.map((pass) => [pass.id, words(pass)]));
+}
+
+/** Scrolls a list, and nothing around it, so that a row of it is in sight, under `head` pixels. */
+export function scrollWithin(list: HTMLElement, row: HTMLElement, head = 0): void {
+  const [box, at] = [list.getBoundingClientRect(), row.getBoundingClientRect()];
+  const above = box.top + head - at.top;
+  const below = at.bottom - (box.top + list.clientHeight);
+  if (above > 0) list.scrollTop -= above + 8;
+  else if (below > 0) list.scrollTop += below + 8;
 }
 
 /** Arrow keys move the focus among the rows of a list. */
