@@ -55,6 +55,7 @@ def test_text_has_a_line_per_kernel(record):
     assert lines[0].startswith("net: 1 kernel, ")
     assert "on NULL" in lines[0]
     assert lines[1].split() == [
+        "#",
         "kernel",
         "time",
         "GFLOP/s",
@@ -76,6 +77,53 @@ def test_html_passes_a_sanitiser(record):
     assert {name for name, _ in found.attributes} <= {"style", "alt", "src"}
     assert found.open == []
     assert {"img", "table", "details"} <= set(found.tags)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, ""), (0, "0"), (1470.2, "1,470"), (1234567.0, "1,234,567"), (99.94, "99.9"),
+     (5.44, "5.44"), (1, "1.00"), (0.5104, "0.51"), (0.000644, "0.00064"), (3e-8, "0.000000030")],
+)  # fmt: skip
+def test_numbers_have_the_digits_that_count_and_no_exponent(value, text):
+    assert report._number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("gops", "text"),
+    [(12.0, "12.0 Gop/s"), (0.0123, "12.3 Mop/s"), (0.000644, "644 kop/s"), (5e-9, "5.00 op/s"),
+     (None, ""), (0, "")],
+)  # fmt: skip
+def test_integer_work_is_told_in_a_unit_that_suits_it(gops, text):
+    assert report._work({"gflops": None, "gops": gops}) == text
+    assert report._work({"gflops": 1470.0, "gops": gops}) == "1,470"
+
+
+def test_times_are_told_in_a_unit_that_suits_them():
+    assert [report._time(t) for t in (None, 12.34, 1470.0, 2.5e6)] == [
+        "", "12.3 µs", "1.47 ms", "2.50 s"]  # fmt: skip
+
+
+def test_headings_stand_as_their_numbers_do(record):
+    heads = re.findall(r'<th style="([^"]*)">([^<]*)<', report.html(record))
+    cells = re.findall(r'<td style="([^"]*)">([^<]*)<', report.html(record))
+    assert [style for style, _ in heads] == [style for style, _ in cells[: len(heads)]]
+    aligned = {name for style, name in heads if "text-align:right" in style}
+    assert aligned == {"#", "time", "GFLOP/s", "GB/s", "runs"}
+    table = [report._aligned(row, [3, 6, 6, 7, 6, 5, 4, 4, 6]) for row in (
+        report._HEADINGS, ("0", "E_4", "1.5 µs", "1,470", "0.5", "12", "", "", "why"))]  # fmt: skip
+    for head, number in (("GFLOP/s", "1,470"), ("GB/s", "0.5"), ("runs", "12")):
+        assert table[0].index(head) + len(head) == table[1].index(number) + len(number)
+    assert table[0].index("kernel") == table[1].index("E_4")
+
+
+def test_equal_names_bear_their_number():
+    code = "from tinylab import Tensor\n(Tensor.ones(4).contiguous() + 1).realize()\n"
+    run = run_cell(code + "(Tensor.ones(4).contiguous() + 1).realize()", {}, device="NULL")
+    page = report.html(run.record)
+    names = [k["name"] for k in report.desk_of(run.record).overview()["kernels"]]
+    twins = [name for name in names if names.count(name) > 1]
+    assert twins
+    assert f"source of {twins[0]} #{names.index(twins[0])}" in page
 
 
 def test_the_picture_is_well_formed_svg(record):

@@ -109,20 +109,23 @@ class Kernels:
         return [] if text is None else _shown_lines(str(text.arg))
 
     def edges(self) -> list[tuple[int, int]]:
-        """Which kernel reads what another one wrote: (writer, reader), in running order."""
+        """Which kernel reads what another one wrote: (writer, reader), in running order.
+
+        A schedule tells of its own kernels; of those of different ones their runs do.
+        """
         nodes = self.record.nodes
-        writer: dict[int, int] = {}
+        writer: dict[tuple[int, int], int] = {}  # (schedule, buffer) -> kernel
         found: dict[tuple[int, int], None] = {}
         for kernel in self.record.kernels:
+            found |= dict.fromkeys((w, kernel.id) for w in sorted(kernel.reads) if w < kernel.id)
             if kernel.call_id is None:
                 continue
-            buffers = nodes.src(kernel.call_id)[1:]
-            outs = written_slots(kernel)
+            buffers = [(kernel.batch, b) for b in nodes.src(kernel.call_id)[1:]]
             for slot, buffer in enumerate(buffers):
-                if slot not in outs and buffer in writer:
+                if slot not in kernel.outs and buffer in writer:
                     found[(writer[buffer], kernel.id)] = None
             for slot, buffer in enumerate(buffers):
-                if slot in outs:
+                if slot in kernel.outs:
                     writer[buffer] = kernel.id
         return list(found)
 
@@ -164,12 +167,6 @@ def part(kernel: KernelRecord, op: Ops) -> UOp | None:
     """The SINK, LINEAR, SOURCE or BINARY of a kernel's program."""
     parts = kernel.program.src if kernel.program is not None else ()
     return next((p for p in parts if p.op is op), None)
-
-
-def written_slots(kernel: KernelRecord) -> tuple[int, ...]:
-    """The buffers that the kernel stores to; by custom the first, where nothing says so."""
-    outs = getattr(kernel.program.arg, "outs", None) if kernel.program is not None else None
-    return tuple(outs or kernel.data.get("outs") or (0,))
 
 
 def applied_opts(kernel: KernelRecord) -> list[Opt]:

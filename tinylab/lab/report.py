@@ -7,6 +7,8 @@ images by data URL stay, so that is what this is made of. All text of the record
 from __future__ import annotations
 
 import base64
+import math
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -24,7 +26,8 @@ _SOURCE_LETTERS = 150_000  # in all: the notebook's file holds them
 _CELL = "padding:2px 10px;text-align:left;vertical-align:top"
 _NUMBER = "padding:2px 10px;text-align:right;vertical-align:top;white-space:nowrap"
 _PRE = "font-family:ui-monospace,monospace;font-size:12px;white-space:pre;overflow:auto;margin:4px"
-_HEADINGS = ("kernel", "time", "GFLOP/s", "GB/s", "runs", "opts", "from", "reason")
+_HEADINGS = ("#", "kernel", "time", "GFLOP/s", "GB/s", "runs", "opts", "from", "reason")
+_NUMBERS = ("#", "time", "GFLOP/s", "GB/s", "runs")
 
 
 def mimebundle(record: Record) -> dict[str, str]:
@@ -39,10 +42,16 @@ def text(record: Record) -> str:
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     lines = [summary(page)]
     if rows:
-        lines += ["  ".join(w.ljust(n) for w, n in zip(r, widths, strict=True)).rstrip()
-                  for r in (_HEADINGS, *rows)]  # fmt: skip
+        lines += [_aligned(row, widths) for row in (_HEADINGS, *rows)]
     rest = len(page["kernels"]) - len(rows)
     return "\n".join([*lines, *([f"and {rest} more kernels"] if rest > 0 else [])])
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
+    """A row of the table in plain text; numbers end where their headings do."""
+    cells = zip(_HEADINGS, row, widths, strict=True)
+    found = [w.rjust(n) if head in _NUMBERS else w.ljust(n) for head, w, n in cells]
+    return "  ".join(found).rstrip()
 
 
 def html(record: Record) -> str:
@@ -75,7 +84,9 @@ def summary(page: Json) -> str:
 def picture(record: Record, page: Json | None = None) -> str:
     """The kernel graph as an image."""
     kernels = (page or desk_of(record).overview())["kernels"]
-    labels = [(k["name"], _time(k["elapsed_us"]) or k["device"]) for k in kernels]
+    names = _titles(kernels)
+    facts = [_time(k["elapsed_us"]) or k["device"] for k in kernels]
+    labels = list(zip(names, facts, strict=True))
     svg = kernel_graph(labels, desk_of(record).kernels.edges())
     data = base64.b64encode(svg.encode()).decode()
     return (
@@ -94,11 +105,12 @@ def save(record: Record, path: str | Path) -> None:
 
 
 def _table(kernels: Sequence[Json]) -> str:
-    head = "".join(f'<th style="{_CELL}">{escape(name)}</th>' for name in _HEADINGS)
+    styles = [_NUMBER if name in _NUMBERS else _CELL for name in _HEADINGS]
+    heads = zip(styles, _HEADINGS, strict=True)
+    head = "".join(f'<th style="{style}">{escape(name)}</th>' for style, name in heads)
     body = []
     for kernel in kernels[:_TABLE_KERNELS]:
         cells = _words(kernel)
-        styles = [_CELL, *[_NUMBER] * 4, _CELL, _CELL, _CELL]
         marked = [f'<td style="{s}">{escape(c)}</td>' for s, c in zip(styles, cells, strict=True)]
         body.append(f"<tr>{''.join(marked)}</tr>")
     rest = len(kernels) - len(body)
@@ -112,6 +124,7 @@ def _words(kernel: Json) -> tuple[str, ...]:
     methods = ", ".join(kernel["method"][:4])
     origin = f"line {', '.join(map(str, lines))}" if lines else ""
     return (
+        str(kernel["id"]),
         kernel["name"],
         _time(kernel["elapsed_us"]),
         _work(kernel),
@@ -123,27 +136,44 @@ def _words(kernel: Json) -> tuple[str, ...]:
     )
 
 
+def _titles(kernels: Sequence[Json]) -> list[str]:
+    """The names of kernels; equal ones with their numbers: ["E_4 #0", "r_8", "E_4 #2"]."""
+    times = Counter(kernel["name"] for kernel in kernels)
+    return [k["name"] + (f" #{k['id']}" if times[k["name"]] > 1 else "") for k in kernels]
+
+
 def _time(elapsed_us: float | None) -> str:
     if elapsed_us is None:
         return ""
-    return f"{elapsed_us / 1000:.2f} ms" if elapsed_us >= 1000 else f"{elapsed_us:.1f} µs"
+    if elapsed_us >= 1e6:
+        return f"{_number(elapsed_us / 1e6)} s"
+    return f"{_number(elapsed_us / 1000)} ms" if elapsed_us >= 1000 else f"{elapsed_us:.1f} µs"
 
 
 def _work(kernel: Json) -> str:
     """Float operations a second; of a kernel without any, the integer ones by their name."""
-    if kernel["gflops"] is None and kernel.get("gops"):
-        return f"{_number(kernel['gops'])} Gop/s"
-    return _number(kernel["gflops"])
+    gops = kernel.get("gops")
+    if kernel["gflops"] is not None or not gops:
+        return _number(kernel["gflops"])
+    for unit, factor in (("Gop/s", 1.0), ("Mop/s", 1e3), ("kop/s", 1e6)):
+        if gops * factor >= 1:
+            return f"{_number(gops * factor)} {unit}"
+    return f"{_number(gops * 1e9)} op/s"
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+    """Three digits that count, two below 1, never with an exponent: 1470 -> "1,470"."""
+    if not value:
+        return "" if value is None else "0"
+    size = abs(value)
+    places = 0 if size >= 100 else 1 if size >= 10 else 2
+    return f"{value:,.{places if size >= 1 else 1 - math.floor(math.log10(size))}f}"
 
 
 def _sources(record: Record, kernels: Sequence[Json]) -> str:
     desk = desk_of(record)
     parts: list[str] = []
-    for kernel in kernels[:_SOURCE_KERNELS]:
+    for kernel, title in zip(kernels[:_SOURCE_KERNELS], _titles(kernels), strict=False):
         if sum(map(len, parts)) > _SOURCE_LETTERS:
             break
         lines = desk.kernels.source_text(kernel["id"])
@@ -154,7 +184,7 @@ def _sources(record: Record, kernels: Sequence[Json]) -> str:
             f"\n... {len(lines) - _SOURCE_LINES} more lines" if len(lines) > _SOURCE_LINES else ""
         )
         parts.append(
-            f"<details><summary>source of {escape(kernel['name'])}</summary>"
+            f"<details><summary>source of {escape(title)}</summary>"
             f'<pre style="{_PRE}">{escape(shown + rest)}</pre></details>'
         )
     return "".join(parts)

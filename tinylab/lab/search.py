@@ -81,7 +81,7 @@ class Search:
         self._add(self._of_node[key])
 
     def _words(self, node: int) -> str:
-        """What tells a node from others of its op: "%8 · float32 (64, 64) · of RESHAPE, CONST 2"."""
+        """What tells a node from others of its op: "%8 · float32 (64, 64) · of RESHAPE"."""
         nodes = self._nodes
         dtype, shape = nodes.facts(node).dtype, nodes.shape(node)
         sizes = f"({', '.join(shown_sizes(shape))})" if shape else ""

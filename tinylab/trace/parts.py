@@ -109,6 +109,7 @@ class KernelRecord:
     error: str | None = None
     runs_ns: array[int] = field(default_factory=lambda: array("Q"))
     captured: list[weakref.ref[Any]] = field(default_factory=list)  # buffers of the last run
+    reads: set[int] = field(default_factory=set)  # kernels whose results its runs read
     row: dict[str, Any] | None = None  # what a file kept of it: its row of the table,
     page: Callable[[], dict[str, Any]] | None = None  # and all else, read when asked for
 
@@ -117,6 +118,17 @@ class KernelRecord:
         opts, why = " ".join(self.opts) or "no opts", self.error or self.reason
         facts = (opts, self.device, self._time, why)
         return f"<kernel {self.id} {self.name}: {', '.join(_clipped(f) for f in facts if f)}>"
+
+    @property
+    def outs(self) -> tuple[int, ...]:
+        """The buffers that the kernel stores to; by custom the first, where nothing says so."""
+        outs = getattr(self.program.arg, "outs", None) if self.program is not None else None
+        return tuple(outs or self.data.get("outs") or (0,))
+
+    @property
+    def ins(self) -> tuple[int, ...]:
+        """The buffers that the kernel loads from; one that it updates in place is among both."""
+        return tuple(getattr(self.program.arg, "ins", ())) if self.program is not None else ()
 
     @property
     def reason(self) -> str:

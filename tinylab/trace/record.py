@@ -26,6 +26,7 @@ from typing import Any
 from tinylab.helpers.text import ansistrip
 from tinylab.trace import events
 from tinylab.trace.events import Event
+from tinylab.trace.flow import Flow
 from tinylab.trace.nodes import MEMO_LIMIT, NodeTable
 from tinylab.trace.packing import pack
 from tinylab.trace.parts import (
@@ -89,6 +90,7 @@ class Record:
         self._open: dict[int, list[Matches]] = {}
         self._kernel_of: dict[int, KernelRecord] = {}
         self._by_serial: dict[int, KernelRecord] = {}
+        self._flow = Flow()
         self._own = _OwnTime()
         self._failures: list[tuple[int, BaseException]] = []
         self._batches: tuple[Event | None, int] = (None, 0)
@@ -352,6 +354,8 @@ class Record:
                 self._close_kernel(event)
             elif event.kind == "run":
                 self._add_run(event)
+            elif event.kind == "copy" and event.data.get("buffers"):
+                self._flow.copied(*event.data.pop("buffers"))
             if len(self.events) < EVENT_LIMIT:
                 self.events.append(event)
             else:
@@ -402,6 +406,7 @@ class Record:
         if len(kernel.runs_ns) < _RUN_LIMIT:
             kernel.runs_ns.append(max(0, end - start))
         kernel.captured = [weakref.ref(b) for b in buffers]
+        kernel.reads |= self._flow.ran(kernel.id, buffers, kernel.ins, kernel.outs)
 
     # *** provenance
 

@@ -222,6 +222,7 @@ def _kernel_facts(k: KernelRecord, page: Page | None) -> dict[str, Any]:
         "outs": list(getattr(getattr(k.program, "arg", None), "outs", ())),
         "ast": k.ast_id,
         "call": k.call_id,
+        "reads": sorted(k.reads),
         "runs": k.runs_ns.tolist(),
         "row": page.row if page is not None else k.row,
     }
@@ -368,6 +369,7 @@ class StoredRecord(Record):
         found.error, found.ast_id, found.call_id = facts["error"], facts["ast"], facts["call"]
         found.start_ns, found.elapsed_ns = facts["start_ns"], facts["elapsed_ns"]
         found.runs_ns = array("Q", facts["runs"])
+        found.reads = set(facts.get("reads", ()))
         found.row = facts["row"]
         if found.row is not None:
             found.page = functools.partial(self._read_page, first, number)

@@ -34,7 +34,8 @@ def place_of_caller() -> Place:
 
 
 _PLUMBING = tuple(
-    f"/{name}.py" for name in ("pattern", "matcher", "rewrite", "passes", "node", "algebra", "sizes")
+    f"/{name}.py"
+    for name in ("pattern", "matcher", "rewrite", "passes", "node", "algebra", "sizes")
 )
 
 

@@ -4,7 +4,7 @@ import { chord, keyLabel } from "./keys.ts";
 import { Lane, Superseded } from "./lanes.ts";
 import { atOnce, inSlices, type Steps } from "./slices.ts";
 import { Store } from "./store.ts";
-import { bytes, clip, digits, duration, matches, plural, tail } from "./text.ts";
+import { bytes, clip, digits, duration, matches, plural, tail, work } from "./text.ts";
 
 const never = new AbortController().signal;
 
@@ -87,6 +87,18 @@ describe("graph", () => {
 });
 
 describe("text", () => {
+  it("tells integer work in a unit that suits it", () => {
+    const told = [12, 0.0123, 0.000644, 5e-9, null].map((gops) => work({ gflops: null, gops }));
+    expect(told).toEqual([
+      "12.0\u2009Gop/s",
+      "12.3\u2009Mop/s",
+      "644\u2009kop/s",
+      "5.00\u2009op/s",
+      "–",
+    ]);
+    expect(work({ gflops: 1470, gops: 3 })).toBe("1,470");
+  });
+
   it("writes durations in the unit that suits them", () => {
     const written = [0.5, 12.34, 1250, 2_500_000, null].map((us) =>
       duration(us).replace("\u2009", " "),

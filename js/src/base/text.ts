@@ -39,9 +39,17 @@ export function rate(x: number | null | undefined): string {
 
 /** Float operations a second; of a kernel without any, its integer ones, called what they are. */
 export function work(of: { gflops: number | null; gops?: number | null }): string {
-  if (of.gflops === null && of.gops) return `${digits(of.gops)}${THIN_SPACE}Gop/s`;
-  return rate(of.gflops);
+  if (of.gflops !== null || !of.gops) return rate(of.gflops);
+  const unit = OPS.find(([, factor]) => of.gops! * factor >= 1) ?? OPS[OPS.length - 1]!;
+  return `${digits(of.gops * unit[1])}${THIN_SPACE}${unit[0]}`;
 }
+
+const OPS: readonly (readonly [string, number])[] = [
+  ["Gop/s", 1],
+  ["Mop/s", 1e3],
+  ["kop/s", 1e6],
+  ["op/s", 1e9],
+];
 
 /** 4096 -> "4.00 KiB" */
 export function bytes(n: number | null | undefined): string {
