@@ -115,9 +115,9 @@ def test_a_loop_that_llvm_makes_vectors_of_is_left_alone() -> None:
 
 def test_threads_are_advised_where_there_is_work_for_them() -> None:
     with Context(NUM_CPU_THREADS=2):
-        _, large = advised(matmul(128, 128, 128))
+        _, large = advised(matmul(160, 160, 160))
         _, small = advised(matmul(16, 16, 16))
-        _, has = advised(matmul(128, 128, 128), Opt(OptOps.THREAD, 0, 2))
+        _, has = advised(matmul(160, 160, 160), Opt(OptOps.THREAD, 0, 2))
     assert large["one_thread"].opts == (Opt(OptOps.THREAD, 0, 2),)
     assert "one_thread" not in small
     assert "one_thread" not in has

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 _LANES = (AxisType.UPCAST, AxisType.UNROLL)
 _IN_FLIGHT = 8
+_FEW = 2  # beyond this, measured kernels lost more by a larger tile than they gained
 _UNITS = "two units of four cycles each"
 _MOST_VECTORS = 16  # of a tile: more of them do not stay in registers
 _WORTH_OPTS = 1e4  # operations: a smaller kernel takes as long to call
-_WORTH_THREADS = 1e6  # operations or elements: below, handing out the work costs more
+_WORTH_THREADS = 4e6  # operations or elements: below, handing out the work costs more
 _AMOUNTS = (32, 16, 8, 4, 2)
 
 
@@ -340,7 +341,7 @@ def short_sums(k: _Kernel) -> Iterator[Advice]:
     """A sum with few lanes in flight: each addition waits for the one before."""
     reduces = [i for i in k.tuned.unrollable_dims if k.size(i) >= 4]
     vectors = _lanes(k) / _native(k)
-    is_busy = vectors >= _IN_FLIGHT or vectors < 0.5 or k.counters.get("vectors of LLVM") > 1
+    is_busy = vectors > _FEW or vectors < 0.5 or k.counters.get("vectors of LLVM") > 1
     if not reduces or is_busy or k.counters.get("flops") < _WORTH_OPTS:
         return
     wanted = max(2, int(_IN_FLIGHT / max(vectors, 0.25)))
