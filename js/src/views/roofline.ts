@@ -6,7 +6,7 @@ import type { Roofline } from "../protocol/types.ts";
 import { h, s } from "./dom.ts";
 
 const [WIDTH, HEIGHT] = [380, 224];
-const [LEFT, RIGHT, TOP, BOTTOM] = [38, 10, 12, 30];
+const [LEFT, RIGHT, TOP, BOTTOM] = [38, 10, 22, 30];
 
 export function rooflineView(line: Roofline): HTMLElement {
   return h(
