@@ -8,6 +8,7 @@ import pytest
 from tests.notebook.browser import Notebook
 from tests.notebook.conftest import Opener
 
+CONTRAST = Path(__file__).with_name("contrast.js").read_text()
 pytestmark = pytest.mark.browser
 
 LOAD = "%load_ext tinylab\nfrom tinylab import Tensor"
@@ -47,6 +48,9 @@ def test_a_slow_kernel_is_counted_and_its_advice_taken(
     view.screenshot(path=str(shots / f"counters-{theme}.png"))
     view.locator("table[aria-label=uops]").scroll_into_view_if_needed()
     view.screenshot(path=str(shots / f"counters-below-{theme}.png"))
+
+    _readable(nb, ".tl-counters")
+    _readable(nb, ".tl-bench")
 
     # A uop leads to its line, which is marked with heat.
     view.locator(".tl-uop-row").first.click()
@@ -90,7 +94,13 @@ def test_a_slow_kernel_is_counted_and_its_advice_taken(
     nb.check()
 
 
+def _readable(nb: Notebook, part: str) -> None:
+    """Every text has the contrast that WCAG asks of small ones."""
+    found = nb.view().locator(part).evaluate(CONTRAST)
+    assert found
+    assert [row for row in found if row["ratio"] < 4.5] == []
+
+
 def _misses(nb: Notebook) -> int:
     row = nb.view().locator("table[aria-label=caches] tbody tr").first
-    cells = row.locator("td").all_text_contents()
-    return int(cells[4].replace(",", ""))
+    return int(row.locator("td").nth(-2).inner_text().replace(",", ""))

@@ -10,17 +10,18 @@ import { rooflineView } from "./roofline.ts";
 
 export interface CountersView {
   readonly el: HTMLElement;
-  /** Shows counters; `choose` is called with the uop that is clicked. */
-  show(counts: Counts | null, metric: Metric): void;
+  /** Shows counters, beside those of the count before, if there was one. */
+  show(counts: Counts | null, metric: Metric, before: Counts | null): void;
 }
 
+/** `choose` is called with the uop that is clicked. */
 export function countersView(_context: Context, choose: (uop: number) => void): CountersView {
   const columns = h("div", { class: "tl-counter-columns" });
   const el = h("div", { class: "tl-counters", tabindex: "0", "aria-label": "counters" }, columns);
   let shown: Counts | null = null;
   return {
     el,
-    show(counts, metric) {
+    show(counts, metric, before) {
       if (counts !== shown) el.scrollTop = 0;
       shown = counts;
       if (!isCounted(counts)) {
@@ -33,10 +34,10 @@ export function countersView(_context: Context, choose: (uop: number) => void): 
         counts.roofline ? part(`Roofline · ${opts}`, rooflineView(counts.roofline)) : "",
         part(
           `Figures · ${opts}`,
-          figures(counts),
+          figures(counts, before),
           ...(counts.notes ?? []).map((note) => h("p", { class: "tl-hint" }, note)),
         ),
-        counts.levels?.length ? part("Caches", levels(counts.levels)) : "",
+        counts.levels?.length ? part("Caches", levels(counts.levels, before?.levels ?? [])) : "",
         part("Buffers", buffers(counts)),
         part("Loops", loops(counts)),
         cells(counts),
@@ -79,18 +80,26 @@ function cell(text: string, look = "tl-num", title?: string): HTMLElement {
 const LEFT = { number: false };
 
 /** All but those that the table of caches holds. */
-function figures(counts: Counts): HTMLElement {
+function figures(counts: Counts, before: Counts | null): HTMLElement {
+  const old = new Map((before?.figures ?? []).map((figure) => [figure.name, figure.value]));
   const inCaches = (counts.levels ?? []).flatMap(({ name }) => [`${name} hits`, `${name} misses`]);
   const rows = (counts.figures ?? []).filter((figure) => !inCaches.includes(figure.name));
   return table(
     "figures",
-    [{ name: "Figure", ...LEFT }, "Value", { name: "", ...LEFT }, { name: "", ...LEFT }],
+    [
+      { name: "Figure", ...LEFT },
+      ...(before ? ["Before"] : []),
+      "Value",
+      { name: "", ...LEFT },
+      { name: "", ...LEFT },
+    ],
     rows.map((figure) =>
       h(
         "tr",
         { title: figure.note },
         cell(figure.name, ""),
-        cell(Number.isInteger(figure.value) ? count(figure.value) : digits(figure.value)),
+        before ? cell(written(old.get(figure.name)), "tl-num tl-faint") : null,
+        cell(written(figure.value)),
         cell(figure.unit, "tl-faint"),
         h("td", {}, label(figure.kind)),
       ),
@@ -103,10 +112,24 @@ export function label(kind: string): HTMLElement {
   return h("span", { class: `tl-source tl-source-${kind}` }, kind);
 }
 
-function levels(rows: readonly LevelCounts[]): HTMLElement {
+function written(value: number | undefined): string {
+  if (value === undefined) return "–";
+  return Number.isInteger(value) ? count(value) : digits(value);
+}
+
+function levels(rows: readonly LevelCounts[], old: readonly LevelCounts[]): HTMLElement {
+  const hasOld = old.length > 0;
   return table(
     "caches",
-    [{ name: "Level", ...LEFT }, "Size", "Ways", "Touches", "Misses", "Rate"],
+    [
+      { name: "Level", ...LEFT },
+      "Size",
+      "Ways",
+      "Touches",
+      ...(hasOld ? ["Before"] : []),
+      "Misses",
+      "Rate",
+    ],
     rows.map((level) =>
       h(
         "tr",
@@ -115,6 +138,9 @@ function levels(rows: readonly LevelCounts[]): HTMLElement {
         cell(bytes(level.size_bytes)),
         cell(String(level.ways)),
         cell(count(level.touches)),
+        hasOld
+          ? cell(written(old.find(({ name }) => name === level.name)?.misses), "tl-num tl-faint")
+          : null,
         cell(count(level.misses)),
         heatCell(
           level.touches ? level.misses / level.touches : 0,

@@ -15,6 +15,8 @@ type Sheet = "code" | "counters";
 
 export function kernelSheets(context: Context, code: CodeView): Sheets {
   let counts: Counts | null = null;
+  /** What was counted before of the same kernel, on the same machine. */
+  let before: Counts | null = null;
   const counters = countersView(context, (uop) => {
     if (!counts?.source?.length) return; // estimated for a GPU: there is no text of it
     open("code");
@@ -37,14 +39,16 @@ export function kernelSheets(context: Context, code: CodeView): Sheets {
       tabs[i]!.setAttribute("aria-selected", String(name === sheet));
     }
   };
-  code.onMetric = (metric) => counters.show(counts, metric);
+  code.onMetric = (metric) => counters.show(counts, metric, before);
   open("code");
   return {
     el: h("div", { class: "tl-sheets" }, strip, code.el, counters.el),
     show(next) {
+      const isSame = next?.kernel === counts?.kernel && next?.target === counts?.target;
+      before = isSame ? counts : null;
       counts = next;
       strip.hidden = next === null;
-      counters.show(next, code.metric);
+      counters.show(next, code.metric, before);
       open(next === null ? "code" : "counters");
     },
   };

@@ -314,6 +314,13 @@ describe("bench", () => {
     expect(root.querySelector(".tl-shares dt")?.textContent).toBe("arithmetic");
     expect(root.querySelector(".tl-shares")?.textContent).toContain("50.0%");
     expect(root.querySelector(".tl-counters")?.textContent).toContain("16 of each 64 sets");
+    // Counted again: the count before stands beside it.
+    expect(figures.textContent).not.toContain("Before");
+    named(root, "count").click();
+    await settle();
+    const again = root.querySelector("table[aria-label=figures]")!;
+    expect(again.querySelector("thead")?.textContent).toBe("FigureBeforeValue");
+    expect(root.querySelector("table[aria-label=caches] thead")?.textContent).toContain("Before");
     // A uop leads to its line; heat can stand for something else.
     root.querySelector<HTMLElement>(".tl-uop-row")!.click();
     expect(root.querySelector<HTMLElement>(".tl-counters")?.hidden).toBe(true);
