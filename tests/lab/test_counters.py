@@ -101,9 +101,18 @@ def test_a_gpu_is_estimated(desk: Desk, matmul: int) -> None:
     assert "sm_80" in desk.answer("kernel", {"kernel": matmul})["targets"]
 
 
+def test_caches_may_be_given(desk: Desk, matmul: int) -> None:
+    caches = [{"name": "L1", "size_bytes": 4096, "ways": 2}]
+    found = desk.answer("count", {"kernel": matmul, "caches": caches})
+    assert [(v["name"], v["source"]) for v in found["levels"]] == [("L1", "given")]
+    with pytest.raises(LabError, match="such as"):
+        desk.answer("count", {"kernel": matmul, "caches": [{"nmae": "L1"}]})
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
+        ({"caches": [{"name": "L1", "size_bytes": 1000, "ways": 8}]}, "whole number of sets"),
         ({"opts": [{"op": "UPCAST", "axis": 1, "arg": 7}]}, "7 can't divide"),
         ({"target": "sm_1"}, "no limits are known of sm_1"),
         ({"target": "sm_80", "opts": [{"op": "THREAD", "axis": 0, "arg": 2}]}, "thread"),

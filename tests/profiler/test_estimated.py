@@ -200,6 +200,14 @@ def test_coalescing_of_a_strided_copy(step: int, pieces: int) -> None:
 def test_a_transposition_is_not_coalesced_on_one_side() -> None:
     found = estimate(transpose(64, 64), "sm_80", [Opt(LOCAL, 1, 32)])
     assert found["transactions per wave"].value == (32 + 4) / 2
+    each = {f.name: f.value for f in found if f.name.startswith("coalescing of")}
+    assert sorted(each.values()) == [4 / 32, 1]
+    load = next(name for name, share in each.items() if share < 1)
+    assert load.startswith("coalescing of load")
+    assert load.endswith("of data1")
+    rows = {row.op: row for row in found.uops if row.buffer is not None}
+    assert rows["LOAD"].touches == 64 * 64 // 32 * 32  # all transactions of the kernel
+    assert rows["STORE"].touches == 64 * 64 // 32 * 4
     amd = estimate(transpose(64, 64), "gfx1100", [Opt(LOCAL, 1, 32)])
     assert amd["transactions per wave"].value == (32 + 1) / 2  # pieces of 128 bytes
 

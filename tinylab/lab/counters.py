@@ -28,10 +28,12 @@ from tinylab.trace.record import KernelRecord
 if TYPE_CHECKING:
     from tinylab.codegen.opt import Opt
     from tinylab.profiler.counters import counted
+    from tinylab.profiler.counters.cache import Cache
     from tinylab.profiler.counters.data import Counters
 
 _COUNTING = 40  # a counting kernel may take so many times what the plain one may
 _BUDGET_S = 0.05
+_A_CACHE = 'such as [{"name": "L1", "size_bytes": 32768, "ways": 8, "line_bytes": 64}]'
 
 
 class _Failed(Exception):
@@ -54,12 +56,15 @@ class Counting:
         progress: Progress = lambda text: None,
         limit_s: float | None = None,
         target: str | None = None,
+        caches: Sequence[Json] | None = None,
     ) -> Json:
         """The counters of a kernel with these opts, or with its own; see `messages.Counts`.
 
-        target: a GPU for which figures are estimated, with these opts or what suits it.
+        target: a GPU for which figures are estimated, with these opts or what suits it. caches: the
+        levels of the model, such as [{"name": "L1", "size_bytes": 32768, "ways": 8}]; this
+        machine's if not given.
 
-        Raises: LabError for a limit that is none, or opts that are no data of opts.
+        Raises: LabError for a limit that is none, or opts or caches that are no data of such.
         """
         kernel = self.kernels.get(number)
         check_limit(limit_s)
@@ -67,11 +72,12 @@ class Counting:
             return self._estimated(kernel, opts, target)
         own = applied_opts(kernel)
         wanted = own if opts is None else opts_from_json(opts)
+        levels = None if caches is None else _caches_from_json(caches)
         answer: Json = {"kernel": number, "opts": [opt_json(o) for o in wanted], "status": "ok"}
         with self.bench.busy(kernel):
             try:
                 edited = kernel if list(wanted) == own else recompiled(kernel, wanted)
-                found = self._counted(kernel, edited, wanted, progress, limit_s)
+                found = self._counted(kernel, edited, wanted, levels, progress, limit_s)
             except _Failed as failed:
                 return {**answer, "status": failed.status, "message": failed.message}
             except TinylabError as error:
@@ -106,6 +112,7 @@ class Counting:
         kernel: KernelRecord,
         edited: KernelRecord,
         opts: Sequence[Opt],
+        caches: Sequence[Cache] | None,
         progress: Progress,
         limit_s: float | None,
     ) -> Json:
@@ -116,7 +123,7 @@ class Counting:
         progress("building the kernel that counts itself")
         inputs = inputs_for(kernel)
         limit = limit_s or limit_of(useful_work(kernel), elapsed(kernel))
-        job = counted.build(edited.program, inputs)
+        job = counted.build(edited.program, inputs, caches=caches)
         self._go_on()
         progress("counting")
         counters = job.read(_run_apart(job, limit * (1 if limit_s else _COUNTING)))
@@ -133,6 +140,19 @@ class Counting:
             "roofline": _roofline(counters, elapsed_ns, job.parts, progress),
             "advice": _advice(kernel, opts, counters),
         }
+
+
+def _caches_from_json(rows: Sequence[Json]) -> list[Cache]:
+    """Levels of the cache model from plain data.
+
+    Raises: LabError for what is no cache.
+    """
+    from tinylab.profiler.counters.cache import Cache
+
+    try:
+        return [Cache(**row) for row in rows]
+    except TypeError as error:
+        raise LabError(f"caches are {rows!r}: {error}", help=_A_CACHE) from None
 
 
 def _run_apart(job: counted.Job, limit_s: float) -> dict[int, bytes]:
@@ -169,7 +189,8 @@ def _plain(counters: Counters) -> Json:
     """Counters as data, without what a front end does not show."""
     plain = counters.to_json()
     return {
-        name: plain[name] for name in ("figures", "uops", "buffers", "loops", "levels", "notes")
+        name: plain[name]
+        for name in ("kind", "figures", "uops", "buffers", "loops", "levels", "notes")
     }
 
 

@@ -54,7 +54,12 @@ class Desk:
                 args["kernel"], args["opts"], push, args.get("limit")
             ),
             "count": lambda args, push: self.count(
-                args["kernel"], args.get("opts"), push, args.get("limit"), args.get("target")
+                args["kernel"],
+                args.get("opts"),
+                push,
+                args.get("limit"),
+                args.get("target"),
+                args.get("caches"),
             ),
             "row": lambda args, push: {"row": self.bench.row(args["kernel"], args["row"])},
             "stop": lambda args, push: self.bench.stop(args["kernel"]),
@@ -177,13 +182,15 @@ class Desk:
         push: Push | None = None,
         limit_s: float | None = None,
         target: str | None = None,
+        caches: list[Json] | None = None,
     ) -> Json:
         """Counters of a kernel with these opts, a roofline, advice; runs the kernel apart.
 
         One run may take `limit_s`; not given, what suits the kernel. With a `target`, a GPU such as
-        "sm_80", nothing is run: figures are estimated.
+        "sm_80", nothing is run: figures are estimated. `caches` are the levels of the cache model.
         """
-        return self.counting.count(kernel, opts, _progress(kernel, push), limit_s, target)
+        say = _progress(kernel, push)
+        return self.counting.count(kernel, opts, say, limit_s, target, caches)
 
     def more(self, args: Json) -> Json:
         """The next page of a long answer; `kind` says of which, `after` how many are known."""

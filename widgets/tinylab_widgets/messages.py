@@ -466,6 +466,7 @@ class Counts(TypedDict):
     status: str
     message: str
     target: NotRequired[str]
+    kind: NotRequired[Source]
     figures: NotRequired[list[Figure]]
     uops: NotRequired[list[UopCounts]]
     buffers: NotRequired[list[BufferCounts]]

@@ -409,6 +409,7 @@ export interface Counts {
   readonly status: string;
   readonly message: string;
   readonly target?: string;
+  readonly kind?: "measured" | "counted" | "estimated" | "given";
   readonly figures?: readonly Figure[];
   readonly uops?: readonly UopCounts[];
   readonly buffers?: readonly BufferCounts[];

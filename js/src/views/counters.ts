@@ -37,18 +37,27 @@ export function countersView(_context: Context, choose: (uop: number) => void): 
           figures(counts, before),
           ...(counts.notes ?? []).map((note) => h("p", { class: "tl-hint" }, note)),
         ),
-        counts.levels?.length ? part("Caches", levels(counts.levels, before?.levels ?? [])) : "",
-        part("Buffers", buffers(counts)),
-        part("Loops", loops(counts)),
+        counts.levels?.length
+          ? part(titled("Caches", counts), levels(counts.levels, before?.levels ?? []))
+          : "",
+        part(titled("Buffers", counts), buffers(counts)),
+        part(titled("Loops", counts), loops(counts)),
         cells(counts),
-        part("Uops", uops(counts.uops ?? [], metric, choose)),
+        part(titled("Uops", counts), uops(counts.uops ?? [], metric, choose)),
       );
     },
   };
 }
 
-function part(title: string, ...children: (Node | string)[]): HTMLElement {
+function part(title: string | Node, ...children: (Node | string)[]): HTMLElement {
   return h("section", { class: "tl-counter-part" }, h("h4", {}, title), ...children);
+}
+
+/** The heading of a table, all of whose figures come from the same place. */
+function titled(text: string, { kind = "counted" }: Counts): Node {
+  const found = document.createDocumentFragment();
+  found.append(`${text} `, label(kind));
+  return found;
 }
 
 interface Column {
@@ -188,7 +197,7 @@ function cells(counts: Counts): HTMLElement | string {
   if (rows.length === 0) return "";
   const most = Math.max(1, ...rows.map((row) => row.misses));
   return part(
-    "Lines of the cell",
+    titled("Lines of the cell", counts),
     table(
       "lines of the cell",
       [{ name: "Line", ...LEFT }, "Operations", "Bytes", "L1 misses"],

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
+_ITEMS = 1 << 16  # threads whose addresses are worked out together
 MOST_PLACES = 4096  # waves at places of the grid and turns of loops that are looked at
 _GPU_OPS = GroupOp.ALU - {Ops.FLOORDIV, Ops.FLOORMOD, Ops.THREEFRY, Ops.POW}
 
@@ -90,10 +91,21 @@ class _Access(NamedTuple):
     least: int
     bytes: int
     waves: int
+    places: int
 
 
 def _plus(a: _Access, b: _Access) -> _Access:
     return _Access(*(x + y for x, y in zip(a, b, strict=True)))
+
+
+_NOTHING = _Access(0, 0, 0, 0, 0)
+
+
+def _chunks(places: Iterable[tuple[int, ...]], size: int) -> Iterator[list[tuple[int, ...]]]:
+    """The places, so many at a time."""
+    rest = iter(places)
+    while chunk := list(itertools.islice(rest, max(1, size))):
+        yield chunk
 
 
 class _Estimate:
@@ -120,11 +132,11 @@ class _Estimate:
             sort = sort_of(u)
             if sort is None:
                 continue
-            rows.append(self._row(i, u, sort, times[i]))
             if u.op in (Ops.LOAD, Ops.STORE) and not sort.startswith("register"):
                 found = self._access(i, u)
                 if found is not None:
                     self.accesses[i] = found
+            rows.append(self._row(i, u, sort, times[i]))
         figures = [*self._work(rows), *self._memory(rows), *self._occupancy()]
         return Counters(
             self.program.arg.function_name,
@@ -164,10 +176,12 @@ class _Estimate:
         row = UopCounts(i, u.op.name, sort, runs, lanes, runs * lanes, u in self.indexing)
         if sort not in ("load", "store"):
             return row
-        buffer = buffer_of(u)
+        buffer, access = buffer_of(u), self.accesses.get(i)
+        executions = runs / self.threads  # of the workgroup together
         return UopCounts(
             *(i, u.op.name, sort, runs, lanes, runs * lanes, False, buffer.arg.slot),
             bytes=runs * lanes * buffer.dtype.itemsize,
+            touches=round(access.moved * executions / access.places) if access else 0,
         )
 
     # *** accesses
@@ -177,25 +191,25 @@ class _Estimate:
         buffer = buffer_of(u)
         is_shared = buffer.arg.addrspace is AddrSpace.LOCAL
         size = buffer.dtype.itemsize
-        total = _Access(0, 0, 0, 0)
+        total = _NOTHING
         try:
-            for waves, width in self._addresses(i, u):
+            for waves, width, places in self._addresses(i, u):
                 if is_shared:
                     turns = [conflicts(w, size * width, self.limits.banks) for w in waves]
-                    found = _Access(
-                        sum(t for t, _ in turns), sum(n for _, n in turns), 0, len(waves)
-                    )
+                    moved, least = (sum(t[n] for t in turns) for n in (0, 1))
+                    found = _Access(moved, least, 0, len(waves), places)
                 else:
                     piece = self.limits.transaction_bytes
-                    found = _Access(*transactions(waves, size * width, piece), len(waves))
+                    traffic = transactions(waves, size * width, piece)
+                    found = _Access(*traffic, len(waves), places)
                 total = _plus(total, found)
         except Unknown:
             self.notes[f"line {i} is left out: its address depends on what is loaded"] = None
             return None
         return total
 
-    def _addresses(self, i: int, u: UOp) -> Iterator[tuple[Numbers, int]]:
-        """Byte addresses of the lanes, a row a wave, and elements of each, at place after place."""
+    def _addresses(self, i: int, u: UOp) -> Iterator[tuple[Numbers, int, int]]:
+        """Byte addresses of lanes, a row a wave; elements of each; how many places they are of."""
         import numpy as np
 
         place = u.src[0]
@@ -206,24 +220,29 @@ class _Estimate:
         is_window = not index.shape and (gate is None or not gate.shape)
         size, width = buffer_of(u).dtype.itemsize, lanes_of(u) if is_window else 1
         outside = {**self.groups, **self._loops_around(i)}
-        for at in self._places(outside, (index, gate)):
-            values: dict[UOp, Any] = {**dict(zip(outside, at, strict=True)), **self._lane_values()}
+        for places in _chunks(self._places(outside, (index, gate)), _ITEMS // self.threads):
+            values = self._values(outside, places)
             opened = np.True_ if gate is None else evaluate(gate, values)
-            shape = (*(index.shape or opened.shape[:-1]), self.threads)
+            items = len(places) * self.threads
+            shape = (*(index.shape or opened.shape[:-1]), items)
             found = np.broadcast_to(np.asarray(evaluate(index, values)), shape) * size
             if not index.shape and len(shape) > 1:  # a window whose lanes have gates of their own
                 found = found + size * np.arange(shape[0])[:, None]
             found = np.where(opened, found, -1).reshape(-1, self.threads)
             padded = np.full((len(found), self.waves * self.limits.wave), -1, np.int64)
             padded[:, : self.threads] = found
-            yield padded.reshape(-1, self.limits.wave), width
+            yield padded.reshape(-1, self.limits.wave), width, len(places)
 
-    def _lane_values(self) -> dict[UOp, Any]:
-        """The place in the workgroup of each of its threads, the first axis fastest."""
+    def _values(self, outside: Iterable[UOp], places: Sequence[tuple[int, ...]]) -> dict[UOp, Any]:
+        """Grid, loops and items at some places, all threads of each, the first axis fastest."""
         import numpy as np
 
-        threads, ahead, found = np.arange(self.threads), 1, {}
-        for u, steps in sorted(self.items.items(), key=lambda item: item[0].arg):
+        table = np.array(places, np.int64).reshape(len(places), -1)
+        found: dict[UOp, Any] = {
+            u: np.repeat(table[:, k], self.threads) for k, u in enumerate(outside)
+        }
+        threads, ahead = np.tile(np.arange(self.threads), len(places)), 1
+        for u, steps in sorted(self.items.items(), key=lambda item: str(item[0].arg)):
             found[u] = threads // ahead % steps
             ahead *= steps
         return found
@@ -272,7 +291,7 @@ class _Estimate:
         yield _estimated(
             "distinct bytes", sum(self.unique.values()), "bytes", "at most, with gates"
         )
-        everywhere, shared = _Access(0, 0, 0, 0), _Access(0, 0, 0, 0)
+        everywhere = shared = _NOTHING
         for row in rows:
             found = self.accesses.get(row.uop)
             if found is None:
@@ -290,6 +309,23 @@ class _Estimate:
         if shared.least:
             turns = shared.moved / shared.least
             yield _estimated("bank conflicts", turns, "turns", "per access; 1 is none")
+        yield from self._each_access()
+
+    def _each_access(self) -> Iterator[Figure]:
+        """The accesses one by one, where there are several."""
+        for i, access in self.accesses.items():
+            u = self.lines[i]
+            if not access.moved or len(self.accesses) == 1:
+                continue
+            buffer, word = buffer_of(u), u.op.name.lower()
+            if buffer.arg.addrspace is AddrSpace.LOCAL:
+                name, value = f"conflicts of {word} {i}", access.moved / access.least
+                yield _estimated(name, value, "turns", "shared memory; 1 is none")
+                continue
+            piece = self.limits.transaction_bytes
+            note = f"{access.moved / access.waves:.3g} transactions of {piece} bytes a wave"
+            name = f"coalescing of {word} {i} of data{buffer.arg.slot}"
+            yield _estimated(name, access.least / access.moved, "share", note)
 
     def _occupancy(self) -> Iterator[Figure]:
         needed, shared = registers(self.lines), shared_bytes(self.lines)
