@@ -179,9 +179,19 @@ def test_a_wave_is_laid_along_memory() -> None:
     assert after["coalescing"].value > 2 * before["coalescing"].value
 
 
+def test_lanes_that_do_nothing_are_put_to_work() -> None:
+    kernel = elementwise(256, 256)
+    advice, *_ = advise_gpu(kernel, (), "sm_80")
+    assert advice.name == "lanes in use"
+    assert [f.value for f in advice.figures] == [1 / 32, 1]
+    after = estimate(kernel, "sm_80", advice.opts)
+    assert (after["lanes in use"].value, after["coalescing"].value) == (1, 1)
+
+
 def test_small_workgroups_are_enlarged() -> None:
     kernel = elementwise(256, 256)
-    found = {a.name: a for a in advise_gpu(kernel, (), "sm_80")}
+    found = {a.name: a for a in advise_gpu(kernel, (Opt(OptOps.LOCAL, 1, 32),), "sm_80")}
     advice = found["occupancy"]
+    assert "leave room for more waves" in advice.title
     assert estimate(kernel, "sm_80", advice.opts)["occupancy"].value == 1
     assert not advise_gpu(kernel, advice.opts, "sm_80")

@@ -105,25 +105,33 @@ def advise_gpu(ast: UOp, opts: Sequence[Opt], target: str) -> list[Advice]:
                 after = estimate(ast, target, tried, _PLACES)
             except CounterError:  # a workgroup that no multiprocessor has room for
                 continue
-            for name in ("coalescing", "occupancy"):
-                if name not in {f.name for f in after} or not known.counters.get(name):
-                    continue
-                gain = after.get(name) / known.counters.get(name)
-                lost = after.get("coalescing", 1) < 0.9 * known.counters.get("coalescing", 1)
-                if gain < _GAIN or lost or gain <= found.get(name, (0.0, None))[0]:
-                    continue
-                figures = (
-                    known.counters[name],
-                    dataclasses.replace(after[name], name=f"{name} with it"),
-                )
-                found[name] = gain, Advice(name, f"{_WHY[name]}: {title}", figures, tried)
-        advised = [advice for _, advice in found.values()]
+            for name, gain in _gains(known.counters, after):
+                if gain > found.get(name, (_GAIN,))[0]:
+                    figures = (
+                        known.counters[name],
+                        dataclasses.replace(after[name], name=f"{name} with it"),
+                    )
+                    found[name] = gain, Advice(name, f"{_WHY[name]}: {title}", figures, tried)
+        advised = [found[name][1] for name in _WHY if name in found]
         return [a for i, a in enumerate(advised) if a.opts not in [b.opts for b in advised[:i]]]
+
+
+def _gains(before: Counters, after: Counters) -> Iterator[tuple[str, float]]:
+    """How much better which estimates are; none where one is had at the cost of another.
+
+    Lanes that do nothing touch no memory, which is no merit.
+    """
+    gains = {name: after.get(name) / (before.get(name) or 1) for name in _WHY}
+    if gains["lanes in use"] > _GAIN:
+        yield "lanes in use", gains["lanes in use"] * after.get("coalescing", 1)
+    elif min(gains["coalescing"], gains["lanes in use"]) > 0.9:
+        yield from gains.items()
 
 
 _GAIN = 1.3
 _PLACES = 256
 _WHY = {
+    "lanes in use": "most lanes of a wave do nothing",
     "coalescing": "neighbours of a wave touch memory far apart",
     "occupancy": "workgroups leave room for more waves",
 }

@@ -105,7 +105,7 @@ function figures(counts: Counts, before: Counts | null): HTMLElement {
     rows.map((figure) =>
       h(
         "tr",
-        { title: figure.note },
+        { title: [figure.name, figure.note].filter(Boolean).join(": ") },
         cell(figure.name, ""),
         before ? cell(written(old.get(figure.name)), "tl-num tl-faint") : null,
         cell(written(figure.value)),

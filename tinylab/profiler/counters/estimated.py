@@ -331,6 +331,8 @@ class _Estimate:
         needed, shared = registers(self.lines), shared_bytes(self.lines)
         found = occupancy(self.limits, self.threads, needed, shared)
         yield _estimated("threads of a workgroup", self.threads, "threads")
+        lanes = self.threads / (self.waves * self.limits.wave)
+        yield _estimated("lanes in use", lanes, "share", f"of waves of {self.limits.wave}")
         yield _estimated("registers of a thread", needed, "registers", "what lives at most")
         yield _estimated("shared memory", shared, "bytes", "of a workgroup")
         yield _estimated("resident waves", found.waves, "waves", f"of {found.most_waves}")
