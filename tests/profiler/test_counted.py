@@ -371,6 +371,27 @@ def test_a_register_that_is_memory_is_no_load() -> None:
     assert {u.sort for u in found.uops} >= {"register load", "register store"}
 
 
+def test_more_tallies_than_registers_are_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tinylab.renderer import llvm_memory
+
+    kernel, opts = stencil(10, 16), (Opt(UPCAST, 1, 16),)
+    wanted = counts(kernel, *opts)
+    monkeypatch.setattr(llvm_memory, "_MOST_CELLS", 2)
+    found = counts(kernel, *opts)
+    assert found.uops == wanted.uops
+    assert found.loops == wanted.loops
+
+
+def test_counting_is_no_part_of_what_is_recorded() -> None:
+    import tinylab
+
+    program = lowered(matmul())
+    with tinylab.record() as rec:
+        counted.count(program)
+    assert rec.passes == []
+    assert rec.kernels == []
+
+
 # *** the same product, and the same counts as an interpreter
 
 
