@@ -9,7 +9,7 @@ import platform
 import sys
 import time
 
-NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead", "paint")
+NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead", "paint", "counting")
 
 
 def main(arguments: list[str]) -> None:
