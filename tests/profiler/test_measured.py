@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 
 import pytest
@@ -29,9 +30,9 @@ def test_events_of_the_system_are_counted() -> None:
     pages = 500
 
     def touch() -> None:
-        import mmap
-
-        with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        with mmap.mmap(-1, pages * mmap.PAGESIZE, flags=flags) as memory:
+            memory.madvise(mmap.MADV_NOHUGEPAGE)  # one fault a page
             for i in range(pages):
                 memory[i * mmap.PAGESIZE] = 1
 

@@ -17,6 +17,10 @@ const NOTES: readonly (readonly [string, string])[] = [
     "Drag to move. With the focus in the widget the wheel zooms; elsewhere it scrolls the notebook, and Ctrl with the wheel zooms. A double click opens the surroundings in a folded graph.",
   ],
   [
+    "Counters",
+    "Count runs the kernel with the opts of the editor once more, built to count itself. Measured: by the processor and the system. Counted: by the kernel, the same on every machine; misses are those of a model of the caches. Estimated: from the graph, for a GPU that is not here. Heat is a line's share of the largest figure.",
+  ],
+  [
     "Times",
     "Times of passes include recording. Kernel times are measured; GFLOP/s counts the kernel's useful float operations, whatever its opts add, and GB/s estimated bytes, by measured time.",
   ],

@@ -11,10 +11,12 @@ shared memory leave room for. Nothing is run, nothing is timed.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinylab.codegen import do_to_program
@@ -112,7 +114,12 @@ class _Estimate:
     """One kernel on one GPU."""
 
     def __init__(
-        self, program: UOp, unique: dict[int, int], target: str, limits: GPULimits, most_places: int
+        self,
+        program: UOp,
+        unique: Mapping[int, int],
+        target: str,
+        limits: GPULimits,
+        most_places: int,
     ) -> None:
         self.program, self.unique, self.target, self.limits = program, unique, target, limits
         self.lines = program.src[1].src
@@ -380,7 +387,8 @@ def _estimated(name: str, value: float, unit: str, note: str = "") -> Figure:
 # *** distinct memory
 
 
-def unique_bytes(sink: UOp) -> dict[int, int]:
+@functools.lru_cache(maxsize=16)
+def unique_bytes(sink: UOp) -> Mapping[int, int]:
     """Bytes of each buffer (by slot) that a kernel touches at all.
 
     Exact for indices that are sums of ranges times constants, as a set of elements built range by
@@ -392,7 +400,8 @@ def unique_bytes(sink: UOp) -> dict[int, int]:
             continue
         size = int(u.src[0].shape[0])
         touched[u.src[0]] = touched.get(u.src[0], 0) | _elements(u.src[1], size)
-    return {buf.arg.slot: bits.bit_count() * buf.dtype.itemsize for buf, bits in touched.items()}
+    sizes = {buf.arg.slot: bits.bit_count() * buf.dtype.itemsize for buf, bits in touched.items()}
+    return MappingProxyType(sizes)
 
 
 def _elements(index: UOp, size: int) -> int:
