@@ -261,3 +261,27 @@ def test_arguments_that_do_not_fit_a_body_are_refused():
         body.call(x, x.cast(dtypes.int32))
     with pytest.raises(TypeError, match="arg 1 axis mismatch"):
         body.call(x, Tensor(A).shard(("CPU:0", "CPU:1"), 0).uop)
+
+
+def test_storage_that_is_made_and_filled_inside_is_no_input() -> None:
+    @function
+    def inner(t: Tensor) -> Tensor:
+        filled = Tensor.zeros(2, 3).contiguous()
+        filled[:, 1] = t
+        return filled + Tensor.ones(3)
+
+    assert inner(Tensor([5.0, 6.0])).tolist() == [[1, 6, 1], [1, 7, 1]]
+
+
+def test_storage_that_nobody_fills_is_refused() -> None:
+    with pytest.raises(FunctionError, match="1 implicit buffer"):
+        function(lambda t: t + Tensor.empty(2))(Tensor([5.0, 6.0]))
+
+
+@pytest.mark.parametrize("precompile", [False, True])
+def test_random_numbers_inside_are_new_each_time(precompile: bool) -> None:
+    draw = function(lambda t: t + Tensor.rand(4), precompile=precompile)
+    Tensor.manual_seed(3)
+    found = [draw(Tensor.zeros(4)).tolist() for _ in range(2)]
+    Tensor.manual_seed(3)
+    assert found == [Tensor.rand(4).tolist() for _ in range(2)]

@@ -19,7 +19,9 @@ from typing import Any
 from tinylab.errors import FunctionError
 from tinylab.helpers.context import Context
 from tinylab.opcodes import Ops
+from tinylab.schedule.effects import buffer_below, is_write, written_slots
 from tinylab.tensor import Tensor, live
+from tinylab.tensor.random import random_state
 from tinylab.uop.ops import UOp
 
 
@@ -34,9 +36,10 @@ def function(
     """A traced function; as a decorator with or without arguments.
 
     Tensors among the arguments, inside containers and inside objects are its inputs.
-    allow_implicit: buffers that it reads besides become inputs too. grad_fxn(*grads, call=node)
-    gives the gradient of every input. precompile: the body is scheduled once, on its own, and
-    precompile_backward its gradients likewise. Bound variables are inputs too.
+    allow_implicit: buffers that it reads besides become inputs too; what it makes and fills itself
+    may always be read. grad_fxn(*grads, call=node) gives the gradient of every input. precompile:
+    the body is scheduled once, on its own, and precompile_backward its gradients likewise. Bound
+    variables are inputs too.
 
     Raises: FunctionError for results that are no tensors, buffers that are not passed in, writes
     in place, and values asked for inside.
@@ -84,9 +87,10 @@ class TracedFunction:
         inputs = list(_tensors_in((args, kwargs)))
         ret, body, implicit = _trace(self.fxn, args, kwargs, inputs)
         name = getattr(self.fxn, "__qualname__", str(self.fxn))
-        if implicit and not self.allow_implicit:
+        outside = _outside(body, implicit, len(inputs))
+        if outside and not self.allow_implicit:
             raise FunctionError(
-                f"function {name} has {len(implicit)} implicit buffer(s), but allow_implicit=False",
+                f"function {name} has {len(outside)} implicit buffer(s), but allow_implicit=False",
                 help="pass the tensors in as arguments, or set allow_implicit=True",
             )
         values = [t.uop for t in inputs] + implicit
@@ -135,6 +139,21 @@ def _with_numbered_sizes(body: UOp, count: int) -> tuple[UOp, list[UOp]]:
     bound = [u for u in body.toposort(enter_calls=False) if u.is_bound_var]
     numbered = {u: u.param_like(count + n) for n, u in enumerate(bound)}
     return (body.substitute(numbered, walk=True) if bound else body), bound
+
+
+def _outside(body: UOp, implicit: list[UOp], first: int) -> list[UOp]:
+    """The buffers read without being passed in.
+
+    What the function itself makes and fills is none, nor what random numbers are drawn from.
+    """
+    order = list(body.toposort(enter_calls=False))
+    filled = {buffer_below(x) for x in order if is_write(x)}
+    for call in order:
+        if call.op is Ops.CALL:
+            filled |= {buffer_below(call.src[1 + n]) for n in written_slots(call.src[0])}
+    own = {u for n, u in enumerate(implicit) if u.param_like(first + n) in filled}
+    drawn = random_state()
+    return [u for u in implicit if u not in drawn and (u not in own or u.is_realized)]
 
 
 def _refuse_writes(what: str, held: Iterable[tuple[Tensor, UOp]]) -> None:

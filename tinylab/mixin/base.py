@@ -51,6 +51,18 @@ class Primitives:
             """How many elements of a mask are true, worked out now."""
             ...
 
+        def _ordered(self, count: int) -> tuple[Self, Self]:
+            """(the first of the last axis' integers in order, where they came from)."""
+            ...
+
+        def _count_at_most(self, wanted: Self) -> Self:
+            """How many of each row's ascending numbers are at most each wanted one."""
+            ...
+
+        def _rows_at(self, index: Self) -> Self:
+            """(n, r) read at places (m,) -> (m, r), with a gradient that is summed by place."""
+            ...
+
         @classmethod
         def _iota(cls, size: Size, dtype: DType) -> Self:
             """The numbers 0, 1, 2, … up to, not including, size."""

@@ -24,7 +24,7 @@ from tinylab.mixin.base import (
     shape_text,
     smaller_size,
 )
-from tinylab.mixin.buckets import Buckets, buckets, count_at_most, too_many
+from tinylab.mixin.buckets import Buckets, buckets, too_many
 from tinylab.mixin.elementwise import _broadcast, _check_broadcast
 from tinylab.mixin.scan import ScanMixin
 from tinylab.opcodes import Ops
@@ -93,6 +93,10 @@ class IndexingMixin(ScanMixin):
         """
         axis = self._axis(dim)
         _check_index_shape(self, index, axis, "gather")
+        if _has_large_gradient(self, index.shape, self.numel(), 1):
+            flat = self._flat_places(axis, index)
+            found: Self = take(self.flatten(), flat, index.shape, 0, 0)
+            return found
         x = self.shrink(tuple(None if i == axis else (0, index.shape[i]) for i in range(self.ndim)))
         order = (*(i for i in range(self.ndim) if i != axis), axis)
         rows = x.permute(order).unsqueeze(axis)
@@ -128,6 +132,11 @@ class IndexingMixin(ScanMixin):
         _check_index_shape(src, index, -1, "scatter")
         _check_index_shape(self, index, axis, "scatter")
         src = src.shrink(tuple((0, s) for s in index.shape)).flatten().contiguous()
+        flat = self._flat_places(axis, index).flatten().contiguous()
+        return buckets(flat, self.numel()), src
+
+    def _flat_places(self, axis: int, index: Self) -> Self:
+        """Where each element that an index along one axis means stands in flat self; -1 outside."""
         size = self.shape[axis]
         along = _wrap_negative(index, size)
         outside = (along < 0) | (along >= size)
@@ -136,8 +145,8 @@ class IndexingMixin(ScanMixin):
             if i != axis:
                 at = place._iota(index.shape[i], dtypes.int64) * math.prod(self.shape[i + 1 :])
                 place = place + at.reshape((-1, *(1 for _ in index.shape[i + 1 :])))
-        flat = outside.where(-1, place).flatten().contiguous()
-        return buckets(flat, self.numel()), src
+        flat: Self = outside.where(-1, place)
+        return flat
 
     def _scatter_reduce_many(
         self, dim: int, index: Self, src: Self, reduce: str, include_self: bool
@@ -452,6 +461,25 @@ def flat_places(tensors: list[S], sizes: Sequence[Size]) -> FlatPlaces[S]:
 
 def take(source: S, index: S, shape: Shape, before: int, after: int) -> S:
     """source (n, before…, after…) read at index -> (before…, shape…, after…)."""
+    n, others = source.shape[0], source.shape[1:]
+    if not _has_large_gradient(source, shape, n, math.prod(others)):
+        return pick(source, index, shape, before, after)
+    flat = index._broadcast_to(shape).flatten()
+    rows = source.reshape((n, -1))._rows_at(flat).reshape((*shape, *others))
+    order = [*range(len(shape), len(shape) + before), *range(len(shape))]
+    return rows.permute((*order, *range(len(order), rows.ndim)))
+
+
+def _has_large_gradient(x: Any, shape: Shape, places: Size, others: Size) -> bool:
+    """Whether the gradient of a read would compare too many elements with too many places."""
+    if x.dtype.kind != "float" or isinstance(x.device, tuple):
+        return False
+    known = all(isinstance(s, int) for s in (*x.shape, *shape))
+    return known and too_many(math.prod(shape), places, others)
+
+
+def pick(source: S, index: S, shape: Shape, before: int, after: int) -> S:
+    """As `take`: of each element of the source, whether its place is asked for."""
     n = source.shape[0]
     others = source.shape[1:]
     front, back = others[:before], others[before:]
@@ -517,6 +545,6 @@ def _mask_places(mask: S, size: int | None) -> S:
     if count == 0 or n == 0:
         return mask.const(-1, dtypes.default_int)._broadcast_to((count,))
     running = mask.cast(dtypes.default_int).cumsum(0).contiguous()
-    below = count_at_most(running, mask._iota(count, dtypes.default_int))
+    below = running._count_at_most(mask._iota(count, running.dtype))
     places: S = below.lt(n).where(below, -1)
     return places

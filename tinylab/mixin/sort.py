@@ -1,19 +1,12 @@
-"""Sorting by a bitonic network; places travel with values, so equal values keep their order.
-
-A value of at most 32 bits and its place are one integer, which is all that the network moves; the
-values are read from where they were. Wider ones move side by side with their places.
-
-Source: Batcher, "Sorting networks and their applications", 1968.
-"""
+"""Sorting by integer keys whose order is that of the values; equal values keep their order."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinylab.dtype import dtypes
+from tinylab.dtype import dtypes, strong_dtype
 from tinylab.errors import ShapeError
-from tinylab.mixin.base import Size, largest, same_size, size_text, surely
-from tinylab.mixin.buckets import sorted_places
+from tinylab.mixin.base import Size, same_size, size_text, surely
 from tinylab.mixin.loss import LossMixin
 
 if TYPE_CHECKING:
@@ -31,13 +24,7 @@ class SortMixin(LossMixin):
         [3, 1, 2] -> [1, 2, 3], [1, 2, 0]
         """
         axis = self._axis(dim)
-        if self.ndim == 0 or surely(self.shape[axis] <= 1) or _is_empty(self):
-            return self, self.const_like(0, dtypes.default_int)
-        n = self.shape[axis]
-        order = (*(i for i in range(self.ndim) if i != axis), axis)
-        values, places = _in_order(self.permute(order), n, n, descending)
-        back = tuple(order.index(i) for i in range(self.ndim))
-        return values.permute(back), places.permute(back)
+        return self._first_in_order(self.shape[axis] if self.ndim else 1, axis, descending)
 
     def argsort(self, dim: int = -1, descending: bool = False) -> Self:
         """Where the values in order come from."""
@@ -61,84 +48,41 @@ class SortMixin(LossMixin):
                 f"topk: {k=} is out of range for axis {dim} of size {size_text(size)}",
                 help=None if isinstance(size, int) else f"give its Variable a lower bound of {k}",
             )
-        if self.ndim == 0 or surely(size <= 1) or _is_empty(self):
-            values, places = self.sort(dim, descending=largest)
-            if self.ndim == 0:
-                return values, places
-            return values._shrink_axis(axis, 0, k), places._shrink_axis(axis, 0, k)
-        moved = self.transpose(axis, -1)
-        values, places = _in_order(moved, size, k, descending=largest)
-        return values.transpose(axis, -1), places.transpose(axis, -1)
+        return self._first_in_order(k, axis, descending=largest)
 
-
-# The gradient of a read of so many places compares each with each element.
-_MOST_READ = 1 << 32
+    def _first_in_order(self, k: Size, axis: int, descending: bool) -> tuple[Self, Self]:
+        """The first k of an axis in order, and their places."""
+        if self.ndim == 0:
+            return self, self.const_like(0, dtypes.default_int)
+        if surely(self.shape[axis] <= 1) or same_size(k, 0) or _is_empty(self):
+            cut = self._shrink_axis(axis, 0, k)
+            return cut, cut.const_like(0, dtypes.default_int)
+        order = (*(i for i in range(self.ndim) if i != axis), axis)
+        x = self.cast(strong_dtype(self.dtype)).permute(order)
+        places = _sort_key(x.detach(), descending)._ordered(k)[1].cast(dtypes.default_int)
+        values = x.gather(self.ndim - 1, places)
+        back = tuple(order.index(i) for i in range(self.ndim))
+        return values.permute(back), places.permute(back)
 
 
 def _is_empty(x: Any) -> bool:
     return any(same_size(s, 0) for s in x.shape)
 
 
-def _in_order(x: Any, n: Size, k: Size, descending: bool) -> tuple[Any, Any]:
-    """The first k of the last axis in order, with their places."""
-    last = x.ndim - 1
-    if x.dtype.itemsize > 4 or largest(n) * largest(k) > _MOST_READ:
-        values, places = _bitonic(x, n, descending)
-        return values._shrink_axis(last, 0, k), places._shrink_axis(last, 0, k)
-    places = sorted_places(x.detach(), descending)._shrink_axis(last, 0, k)
-    return x.gather(last, places), places
+def _sort_key(x: Any, descending: bool) -> Any:
+    """An int32, or int64 for what is wider, that orders as the values do.
 
-
-def _bitonic(x: Any, n: Size, descending: bool) -> tuple[Any, Any]:
-    """The last axis sorted, with places."""
-    size = 1 << (largest(n) - 1).bit_length()
-    lead = x.shape[:-1]
-    # Padding comes last whatever its value: its places are the largest and it is marked.
-    values = x._zero_pad([(0, 0)] * len(lead) + [(0, size - n)]).contiguous()
-    places = x._iota(size, dtypes.default_int)._broadcast_to((*lead, size)).contiguous()
-    length = 2
-    while length <= size:
-        values, places = _compare_halves(values, places, length, True, n, descending)
-        step = length // 2
-        while step > 1:
-            values, places = _compare_halves(values, places, step, False, n, descending)
-            step //= 2
-        length *= 2
-    return values._shrink_axis(x.ndim - 1, 0, n), places._shrink_axis(x.ndim - 1, 0, n)
-
-
-def _compare_halves(
-    values: Any, places: Any, length: int, mirrored: bool, n: Size, descending: bool
-) -> tuple[Any, Any]:
-    """In each block compare the first half with the second (mirrored or not) and exchange."""
-    lead, size = values.shape[:-1], values.shape[-1]
-    shape = (*lead, size // length, 2, length // 2)
-    axis = len(lead) + 1
-
-    def halves(t: Any) -> tuple[Any, Any]:
-        t = t.reshape(shape)
-        first, second = t._shrink_axis(axis, 0, 1), t._shrink_axis(axis, 1, 2)
-        return first, second.flip(axis + 1) if mirrored else second
-
-    (a, b), (p, q) = halves(values), halves(places)
-    swap = _comes_after(a, p, b, q, n, descending)
-
-    def joined(x: Any, y: Any) -> Any:
-        low, high = swap.where(y, x), swap.where(x, y)
-        high = high.flip(axis + 1) if mirrored else high
-        return low.cat(high, dim=axis).reshape((*lead, size)).contiguous()
-
-    return joined(a, b), joined(p, q)
-
-
-def _comes_after(a: Any, p: Any, b: Any, q: Any, n: Size, descending: bool) -> Any:
-    """Where the pair (a at p) belongs behind (b at q): by padding, value, then place."""
-    if a.dtype.kind == "float":
-        larger = (b < a) | (a.isnan() & b.isnan().logical_not())
-        smaller = (a < b) | (b.isnan() & a.isnan().logical_not())
+    NaN is larger than every number, and 0.0 and -0.0 are equal.
+    """
+    wide = x.dtype.itemsize > 4
+    own = dtypes.int64 if wide else dtypes.int32
+    if x.dtype.kind == "float":
+        x = x if wide else x.cast(dtypes.float32)
+        bits = x.bitcast(own)
+        bits = (bits < 0).where(bits ^ own.max, bits)
+        key = x.eq(0).where(0, x.isnan().where(own.max, bits))
+    elif x.dtype in (dtypes.uint32, dtypes.uint64):
+        key = x.bitcast(own) ^ own.min
     else:
-        larger, smaller = b < a, a < b
-    after, before = (smaller, larger) if descending else (larger, smaller)
-    tie = (after | before).logical_not() & (q < p)
-    both_real = (p < n) & (q < n)
-    return both_real.where(after | tie, q < p)
+        key = x.cast(own)
+    return ~key if descending else key

@@ -6,6 +6,8 @@ order of kernels is right, so the old content is copied first.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -82,9 +84,22 @@ def _conflicts(order: list[UOp], writes: list[UOp]) -> set[UOp]:
         clash |= late & old
         if late and old:
             between.add((late, old))
-    bound = [(reads.old[w], reads.late[w] & ~(1 << n)) for n, w in enumerate(writes)]
+    together = _by_call(writes)
+    bound = [
+        (reads.old[w] & ~same, reads.late[w] & ~same)
+        for w, same in zip(writes, together, strict=True)
+    ]
     clash |= _undecided(bound, between, clash)
     return {v for v, bits in reads.replaced.items() if bits & clash}
+
+
+def _by_call(writes: list[UOp]) -> list[int]:
+    """For each write those that the same calls make: they happen at once."""
+    of_call: dict[UOp, int] = {}
+    for n, w in enumerate(writes):
+        for effect in w.src[1:]:
+            of_call[effect] = of_call.get(effect, 0) | 1 << n
+    return [functools.reduce(operator.or_, (of_call[e] for e in w.src[1:])) for w in writes]
 
 
 def _undecided(bound: list[tuple[int, int]], between: set[tuple[int, int]], clash: int) -> int:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tinylab.dtype import DTypeLike, dtypes, to_dtype
 from tinylab.engine.locking import alone
 from tinylab.errors import CreationError, DTypeError
+from tinylab.helpers.context import Context
 from tinylab.mixin.base import as_shape, largest
 from tinylab.mixin.random import check_sizes
+from tinylab.schedule.effects import buffer_below
 from tinylab.tensor.core import canonical
 from tinylab.tensor.creation import TensorCreation
 from tinylab.tensor.data import buffer_uop, pack
@@ -106,7 +108,8 @@ class TensorRandom(TensorCreation):
             )
         streams, name = TensorRandom._streams, place + _own.suffix
         if name not in streams:
-            streams[name] = Stream(TensorRandom._seed, place, name)
+            with Context(ALLOW_DEVICE_USAGE=1):  # the state outlives the function that draws first
+                streams[name] = Stream(TensorRandom._seed, place, name)
         stream = streams[name]
         first = cls._from_uop(stream.take((num + 1) // 2))
         if num == 0:
@@ -138,6 +141,12 @@ class TensorRandom(TensorCreation):
         words = cls._random_words(count * (2 if own is dtypes.float64 else 1), device)
         found = words._fraction(own).reshape(most)
         return (found.contiguous() if contiguous else found).shrink_to(sizes)
+
+
+def random_state() -> set[UOp]:
+    """The buffers that random numbers are drawn from."""
+    streams = TensorRandom._streams.values()
+    return {buffer_below(u) for s in streams for u in (s.key, s.counter)}
 
 
 def counters_of(roots: Iterable[UOp]) -> list[tuple[Stream, UOp]]:

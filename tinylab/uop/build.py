@@ -12,7 +12,7 @@ from tinylab.mixin.base import shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
 from tinylab.uop.infer import infer_dtype
-from tinylab.uop.intern import callables, make
+from tinylab.uop.intern import callable_number, make
 from tinylab.uop.kernel_order import refuse_unordered
 from tinylab.uop.moves import MoveMethods, Sint, const, shape_to_shape_arg, sint_to_uop
 
@@ -24,7 +24,7 @@ _numbers = itertools.count()
 
 
 def fresh_number() -> int:
-    """A number no buffer, placeholder or callable of this process has yet."""
+    """A number no buffer or placeholder of this process has yet."""
     return next(_numbers)
 
 
@@ -468,10 +468,7 @@ class BuildMethods(MoveMethods):
 
         Raises: OperandError for arguments that are not what the body's parameters are.
         """
-        grad_key = None
-        if grad_fxn is not None:
-            grad_key = fresh_number()
-            callables[grad_key] = grad_fxn
+        grad_key = None if grad_fxn is None else callable_number(grad_fxn)
         arg = CallInfo(name, precompile, precompile_backward, aux, grad_key)
         if self.op in _OPAQUE:
             return make(Ops.CALL, dtypes.void, (self, *srcs), arg)

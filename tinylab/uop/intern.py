@@ -33,6 +33,7 @@ _lock = threading.RLock()  # re-entrant: a finalizer run inside may make nodes
 check_node: list[Callable[[UOp], None]] = []
 # Gradient functions and other callables that a node refers to by number.
 callables: dict[int, Callable[..., Any]] = {}
+_callable_numbers: dict[int, int] = {}  # by id: what is in `callables` lives as long as the process
 
 
 _node_type: type[UOp]
@@ -42,6 +43,14 @@ def set_node_type(node_type: type[UOp]) -> None:
     """Say what class nodes have; called once, by the module that defines it."""
     global _node_type
     _node_type = node_type
+
+
+def callable_number(function: Callable[..., Any]) -> int:
+    """The number of a callable: the same one has the same, so that equal calls are equal nodes."""
+    with _lock:
+        number = _callable_numbers.setdefault(id(function), len(callables))
+        callables.setdefault(number, function)
+    return number
 
 
 def _forget(entry: _Entry, table: dict[Key, _Entry] = cache) -> None:
