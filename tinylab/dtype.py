@@ -9,7 +9,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from tinylab.errors import DTypeError
+from tinylab.errors import DTypeError, UnknownDTypeError
+from tinylab.helpers.text import closest
 from tinylab.small_floats import FloatLayout
 
 
@@ -167,6 +168,12 @@ _ALIAS = {
 
 class _DTypes:
     """The table of element types; also the predicates over them."""
+
+    def __getattr__(self, name: str) -> Any:
+        near = closest(name, DTYPES_DICT)
+        raise UnknownDTypeError(
+            f"no dtype is called {name!r}", help=f"did you mean {near}?" if near else None
+        )
 
     void: Final = DType(-1, 0, "void", None, "void")
     bool: Final = DType(0, 1, "bool", "?", "bool")

@@ -53,6 +53,8 @@ def function(
             grad_fxn=grad_fxn,
         )
 
+    if not callable(fxn):
+        raise FunctionError(f"function traces a function, not {fxn!r}")
     return TracedFunction(
         fxn,
         precompile=precompile,

@@ -199,6 +199,17 @@ def test_import_loads_no_numpy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_no_grad_is_an_older_spelling_of_nothing() -> None:
+    x = Tensor([2.0])
+    with pytest.warns(DeprecationWarning, match="only when backward"):
+        Tensor.no_grad = True
+    with pytest.warns(DeprecationWarning, match="only when backward"), Tensor.inference_mode():
+        (x * x).sum().backward()
+    with pytest.warns(DeprecationWarning, match="no_grad"):
+        assert not Tensor.no_grad
+    assert x.grad is not None
+
+
 def test_training_has_older_spellings() -> None:
     with pytest.warns(DeprecationWarning, match="is deprecated, use"):
         manager = Tensor.train()

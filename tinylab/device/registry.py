@@ -34,7 +34,12 @@ class _Device:
 
     def canonicalize(self, device: str | None) -> str:
         """A device's one spelling: "cpu:0" -> "CPU", "cpu:1" -> "CPU:1", None -> the default."""
-        return self.DEFAULT if device is None else _canonical(str(device))
+        if device is not None and not isinstance(device, str):
+            raise UnknownDeviceError(
+                f"a device is called by a string, not {device!r}",
+                help=f"there are {', '.join(self.known())}",
+            )
+        return self.DEFAULT if device is None else _canonical(device)
 
     def __getitem__(self, name: str | None) -> Compiled[Any]:
         """The device of that name, opened on first use.

@@ -155,6 +155,8 @@ class TinyJit(Generic[P, R]):
         captured: CapturedJit | None = None,
         prune: bool = False,
     ) -> None:
+        if fxn is not None and not callable(fxn):
+            raise JitError(f"TinyJit captures a function, not {fxn!r}", help="TinyJit(step)")
         self.fxn, self.captured, self.prune = fxn, captured, prune
         self.cnt = 0 if captured is None else 2
 

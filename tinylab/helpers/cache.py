@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.errors import ContractError, FetchError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import CACHELEVEL, getenv
 
 if TYPE_CHECKING:
@@ -224,6 +225,7 @@ def temp(x: str, append_user: bool = False) -> str:
     return os.path.join(tempfile.gettempdir(), name)
 
 
+@explained
 def fetch(
     url: str,
     name: pathlib.Path | str | None = None,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Size: TypeAlias = Any  # an int, or the expression of a symbolic size
 Shape: TypeAlias = tuple[Size, ...]
+Number: TypeAlias = Any  # of Python, or the expression of a symbolic size
+Sizes: TypeAlias = Any  # one size, or a sequence of them
+PartSizes: TypeAlias = Any  # the same, or None where a size stays
 Axes: TypeAlias = int | Sequence[int] | None
 ReductionStr: TypeAlias = Literal["mean", "sum", "none"]
 
@@ -244,11 +247,14 @@ __all__ = [
     "Axes",
     "ConstType",
     "DTypeLike",
+    "Number",
+    "PartSizes",
     "Primitives",
     "PyConst",
     "ReductionStr",
     "Shape",
     "Size",
+    "Sizes",
     "as_shape",
     "is_number",
     "larger_size",

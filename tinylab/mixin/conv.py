@@ -15,7 +15,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import OperandError, ShapeError
 from tinylab.helpers.seq import make_tuple
-from tinylab.mixin.base import larger_size, shape_text, size_text
+from tinylab.mixin.base import Sizes, larger_size, shape_text, size_text
 from tinylab.mixin.linalg import LinalgMixin
 from tinylab.opcodes import Ops
 
@@ -33,7 +33,13 @@ class ConvMixin(LinalgMixin):
     # *** pooling
 
     def _pooled(
-        self, kernel: Any, stride: Any, dilation: Any, padding: Any, ceil_mode: bool, fill: Any
+        self,
+        kernel: Any,
+        stride: Sizes,
+        dilation: Sizes,
+        padding: Sizes,
+        ceil_mode: bool,
+        fill: Any,
     ) -> tuple[Self, tuple[int, ...], Pads]:
         """(windows, the axes of the windows' insides, the padding that was put on)."""
         size = make_tuple(kernel, 2)
@@ -52,10 +58,10 @@ class ConvMixin(LinalgMixin):
 
     def avg_pool2d(
         self,
-        kernel_size: Any = (2, 2),
-        stride: Any = None,
-        dilation: Any = 1,
-        padding: Any = 0,
+        kernel_size: Sizes = (2, 2),
+        stride: Sizes | None = None,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> Self:
@@ -81,10 +87,10 @@ class ConvMixin(LinalgMixin):
 
     def max_pool2d(
         self,
-        kernel_size: Any = (2, 2),
-        stride: Any = None,
-        dilation: Any = 1,
-        padding: Any = 0,
+        kernel_size: Sizes = (2, 2),
+        stride: Sizes | None = None,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
@@ -110,11 +116,11 @@ class ConvMixin(LinalgMixin):
     def max_unpool2d(
         self,
         indices: Self,
-        kernel_size: Any = (2, 2),
-        stride: Any = None,
-        dilation: Any = 1,
-        padding: Any = 0,
-        output_size: Any = None,
+        kernel_size: Sizes = (2, 2),
+        stride: Sizes | None = None,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
+        output_size: Sizes | None = None,
     ) -> Self:
         """The opposite of `max_pool2d` with indices: each element at its place, zeros elsewhere."""
         size = make_tuple(kernel_size, 2)
@@ -122,6 +128,8 @@ class ConvMixin(LinalgMixin):
         steps = make_tuple(kernel_size if stride is None else stride, count)
         pads, holes = spatial_pads(padding, count), make_tuple(dilation, count)
         lead, plane = self.shape[:-count], self.shape[-count:]
+        if len(plane) < count:
+            raise ShapeError(f"max_unpool2d: shape {self.shape} has fewer axes than kernel {size}")
         if output_size is None:
             new = tuple(
                 (n - 1) * s - b - a + d * (k - 1) + 1
@@ -140,8 +148,8 @@ class ConvMixin(LinalgMixin):
         weight: Self,
         bias: Self | None = None,
         groups: int = 1,
-        stride: Any = 1,
-        dilation: Any = 1,
+        stride: Sizes = 1,
+        dilation: Sizes = 1,
         padding: int | Sequence[int] = 0,
         dtype: DTypeLike | None = None,
     ) -> Self:
@@ -185,10 +193,10 @@ class ConvMixin(LinalgMixin):
         weight: Self,
         bias: Self | None = None,
         groups: int = 1,
-        stride: Any = 1,
-        dilation: Any = 1,
-        padding: Any = 0,
-        output_padding: Any = 0,
+        stride: Sizes = 1,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
     ) -> Self:
         """The gradient of `conv2d` with respect to its input, as a layer.
 
@@ -223,9 +231,9 @@ class ConvMixin(LinalgMixin):
         weight: Self,
         bias: Self | None = None,
         groups: int = 1,
-        stride: Any = 1,
-        dilation: Any = 1,
-        padding: Any = 0,
+        stride: Sizes = 1,
+        dilation: Sizes = 1,
+        padding: Sizes = 0,
         dtype: DTypeLike | None = None,
     ) -> Self:
         """As `conv2d`: the data layout of image devices changes no value."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import ConstType, DTypeLike, dtypes, to_dtype
 from tinylab.errors import CreationError, OperandError, ShapeError
-from tinylab.mixin.base import Size, shape_text
+from tinylab.mixin.base import Number, Size, shape_text
 from tinylab.mixin.padding import PaddingMixin
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ class CreationMixin(PaddingMixin):
 
     @classmethod
     def arange(
-        cls, start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None
+        cls,
+        start: Number,
+        stop: Number | None = None,
+        step: Number = 1,
+        dtype: DTypeLike | None = None,
     ) -> Self:
         """Numbers from start (0 if only one is given) up to, not including, stop.
 

@@ -261,7 +261,8 @@ class ElementwiseMixin(Primitives):
         """Where the value is an infinity of a wanted sign."""
         if self.dtype.kind != "float" or not (detect_positive or detect_negative):
             return self.ne(self)
-        found = [self.eq(math.inf)] * detect_positive + [self.eq(-math.inf)] * detect_negative
+        signs = (math.inf, detect_positive), (-math.inf, detect_negative)
+        found = [self.eq(infinity) for infinity, wanted in signs if wanted]
         return found[0] if len(found) == 1 else found[0] | found[1]
 
     def isfinite(self) -> Self:

@@ -232,7 +232,7 @@ class IndexingMixin(ScanMixin):
             found = mean.cast(self.dtype)
         return hit.any(-1).where(found, self)
 
-    def masked_select(self, mask: Any, size: int | None = None, fill_value: ConstType = 0) -> Self:
+    def masked_select(self, mask: Self, size: int | None = None, fill_value: ConstType = 0) -> Self:
         """The elements where a mask is true, in order; size fixes how many (filled up).
 
         Raises: OperandError without a size where the number of elements is not known.

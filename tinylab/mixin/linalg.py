@@ -77,7 +77,9 @@ class LinalgMixin(IndexingMixin):
     # *** Einstein sums
 
     @classmethod
-    def einsum(cls, formula: str, *operands: Any, dtype: DTypeLike | None = None) -> Self:
+    def einsum(
+        cls, formula: str, *operands: Self | Sequence[Self], dtype: DTypeLike | None = None
+    ) -> Self:
         """A sum of products, named by letters.
 
         einsum("ij,jk->ik", a, b) is a @ b; einsum("ii->i", a) the diagonal

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import dtypes, least_upper_dtype, strong_dtype
 from tinylab.errors import IndexingError, OperandError, ShapeError, StackError
-from tinylab.mixin.base import Shape, Size, as_shape, same_size, shape_text, size_text
+from tinylab.mixin.base import (
+    PartSizes,
+    Shape,
+    Size,
+    Sizes,
+    as_shape,
+    same_size,
+    shape_text,
+    size_text,
+)
 from tinylab.mixin.elementwise import ElementwiseMixin
 from tinylab.opcodes import Ops
 
@@ -25,7 +34,7 @@ class MovementMixin(ElementwiseMixin):
 
     # *** the six operations
 
-    def reshape(self, shape: Any, *args: Any) -> Self:
+    def reshape(self, shape: PartSizes, *args: PartSizes) -> Self:
         """Another shape for as many elements, in the same order; -1 is worked out, None is kept.
 
         (2, 6).reshape(3, -1) -> (3, 4)
@@ -33,6 +42,8 @@ class MovementMixin(ElementwiseMixin):
         Raises: ShapeError when the numbers of elements differ.
         """
         given = as_shape((shape, *args))
+        if any(s is None for s in given[self.ndim :]):
+            raise ShapeError(f"reshape: None keeps a size, but {self.shape} has none for {given}")
         new = tuple(self.shape[i] if s is None else s for i, s in enumerate(given))
         if any(isinstance(s, int) and s == -1 for s in new):
             new = _fill_size(self.shape, new)
@@ -47,11 +58,11 @@ class MovementMixin(ElementwiseMixin):
             )
         return self._mop(Ops.RESHAPE, new)
 
-    def view(self, shape: Any, *args: Any) -> Self:
+    def view(self, shape: PartSizes, *args: PartSizes) -> Self:
         """As `reshape`."""
         return self.reshape(shape, *args)
 
-    def permute(self, order: Any, *args: Any) -> Self:
+    def permute(self, order: Sizes, *args: Sizes) -> Self:
         """The axes in another order.
 
         (2, 3, 4).permute(2, 0, 1) -> (4, 2, 3)
@@ -66,7 +77,7 @@ class MovementMixin(ElementwiseMixin):
             )
         return self if axes == tuple(range(self.ndim)) else self._mop(Ops.PERMUTE, axes)
 
-    def expand(self, shape: Any, *args: Any) -> Self:
+    def expand(self, shape: PartSizes, *args: PartSizes) -> Self:
         """Axes of size 1 repeated to another size, new axes in front; -1 and None keep a size.
 
         (2, 1).expand(3, 2, 4) -> (3, 2, 4)
@@ -137,7 +148,7 @@ class MovementMixin(ElementwiseMixin):
             return self
         return self._mop(Ops.PAD, tuple(tuple(p) for p in pads))
 
-    def flip(self, axis: Any, *args: Any) -> Self:
+    def flip(self, axis: Sizes, *args: Sizes) -> Self:
         """The elements along some axes in reverse order.
 
         [1, 2, 3].flip(0) -> [3, 2, 1]
@@ -151,7 +162,7 @@ class MovementMixin(ElementwiseMixin):
 
     # *** shapes
 
-    def shrink_to(self, shape: Any, *args: Any) -> Self:
+    def shrink_to(self, shape: PartSizes, *args: PartSizes) -> Self:
         """The first elements along each axis, to another shape; None keeps a size."""
         given = as_shape((shape, *args))
         return self.shrink(tuple(None if s is None else (0, s) for s in given))
@@ -304,7 +315,7 @@ class MovementMixin(ElementwiseMixin):
 
     # *** repeating and shifting
 
-    def repeat(self, repeats: Any, *args: Any) -> Self:
+    def repeat(self, repeats: Sizes, *args: Sizes) -> Self:
         """The whole value several times along each axis; extra counts make new axes in front.
 
         [1, 2].repeat(2, 2) -> [[1, 2, 1, 2], [1, 2, 1, 2]]

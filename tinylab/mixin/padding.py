@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import ConstType, dtypes
 from tinylab.errors import OperandError, ShapeError
-from tinylab.mixin.base import Shape, as_shape, shape_text, size_text
+from tinylab.mixin.base import PartSizes, Shape, Size, as_shape, shape_text, size_text
 from tinylab.mixin.windows import WindowMixin
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class PaddingMixin(WindowMixin):
 
     def pad(
         self,
-        padding: Sequence[Any],
+        padding: Sequence[Size] | Sequence[tuple[Size, Size] | None],
         mode: str = "constant",
         value: ConstType = 0.0,
     ) -> Self:
@@ -69,7 +69,7 @@ class PaddingMixin(WindowMixin):
     def _true_like(self) -> Self:
         return self.const(True, dtypes.bool)._broadcast_to(self.shape)
 
-    def pad_to(self, shape: Any, *args: Any, value: ConstType = 0) -> Self:
+    def pad_to(self, shape: PartSizes, *args: PartSizes, value: ConstType = 0) -> Self:
         """Elements put after the value along each axis, up to another shape; None keeps a size."""
         given = as_shape((shape, *args))
         if len(given) != self.ndim:

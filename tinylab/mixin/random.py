@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, DTypeLike, dtypes, to_dtype
 from tinylab.errors import CreationError, DTypeError, OperandError, ShapeError
 from tinylab.helpers.context import TRAINING
 from tinylab.helpers.seq import prod
-from tinylab.mixin.base import as_shape, largest, shape_text
+from tinylab.mixin.base import Sizes, as_shape, largest, shape_text
 from tinylab.mixin.conv import ConvMixin
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class RandomMixin(ConvMixin):
 
         @classmethod
         def rand(
-            cls, *shape: Any, device: Any = None, dtype: Any = None, contiguous: bool = True
+            cls, *shape: Sizes, device: Any = None, dtype: Any = None, contiguous: bool = True
         ) -> Self:
             """Uniform in [0, 1)."""
             ...
@@ -86,7 +87,7 @@ class RandomMixin(ConvMixin):
         )
 
     @classmethod
-    def randn(cls, *shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
+    def randn(cls, *shape: Sizes, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
         """Normal with mean 0 and variance 1.
 
         Source: Box, Muller, "A note on the generation of random normal deviates", 1958.
@@ -100,7 +101,7 @@ class RandomMixin(ConvMixin):
 
     @classmethod
     def randint(
-        cls, *shape: Any, low: int = 0, high: int = 10, dtype: Any = dtypes.int, **kwargs: Any
+        cls, *shape: Sizes, low: int = 0, high: int = 10, dtype: Any = dtypes.int, **kwargs: Any
     ) -> Self:
         """Uniform whole numbers from low up to, not including, high.
 
@@ -124,7 +125,7 @@ class RandomMixin(ConvMixin):
     @classmethod
     def uniform(
         cls,
-        *shape: Any,
+        *shape: Sizes,
         low: float = 0.0,
         high: float = 1.0,
         dtype: DTypeLike | None = None,
@@ -137,49 +138,53 @@ class RandomMixin(ConvMixin):
         return cls.rand(*shape, dtype=own, **kwargs) * (high - low) + low
 
     @classmethod
-    def normal(cls, *shape: Any, mean: float = 0.0, std: float = 1.0, **kwargs: Any) -> Self:
+    def normal(cls, *shape: Sizes, mean: float = 0.0, std: float = 1.0, **kwargs: Any) -> Self:
         """Normal with this mean and standard deviation."""
         return cls.randn(*shape, **kwargs) * std + mean
 
     @classmethod
-    def scaled_uniform(cls, *shape: Any, **kwargs: Any) -> Self:
+    def scaled_uniform(cls, *shape: Sizes, **kwargs: Any) -> Self:
         """Uniform in [-1, 1), divided by the square root of the number of elements."""
         sizes = as_shape(shape)
         bound = float(prod(sizes)) ** -0.5
         return cls.uniform(*sizes, low=-1.0, high=1.0, **kwargs).mul(bound)
 
     @classmethod
-    def glorot_uniform(cls, *shape: Any, **kwargs: Any) -> Self:
+    def glorot_uniform(cls, *shape: Sizes, **kwargs: Any) -> Self:
         """Uniform, scaled by fan-in and fan-out.
 
         Source: Glorot, Bengio, "Understanding the difficulty of training deep networks", 2010.
         """
-        sizes = as_shape(shape)
-        bound = math.sqrt(6 / (sizes[0] + int(prod(sizes[1:]))))
+        sizes = _fan_sizes(shape)
+        bound = math.sqrt(6 / max(sizes[0] + int(prod(sizes[1:])), 1))
         return cls.uniform(*sizes, low=-bound, high=bound, **kwargs)
 
     @classmethod
-    def kaiming_uniform(cls, *shape: Any, a: float = 0.01, **kwargs: Any) -> Self:
+    def kaiming_uniform(cls, *shape: Sizes, a: float = 0.01, **kwargs: Any) -> Self:
         """Uniform, scaled by fan-in for leaky ReLUs of slope a.
 
         Source: He et al., "Delving Deep into Rectifiers", 2015.
         """
-        sizes = as_shape(shape)
+        sizes = _fan_sizes(shape)
         bound = math.sqrt(3.0) * _kaiming_std(sizes, a)
         return cls.uniform(*sizes, low=-bound, high=bound, **kwargs)
 
     @classmethod
-    def kaiming_normal(cls, *shape: Any, a: float = 0.01, **kwargs: Any) -> Self:
+    def kaiming_normal(cls, *shape: Sizes, a: float = 0.01, **kwargs: Any) -> Self:
         """Normal, scaled by fan-in for leaky ReLUs of slope a.
 
         Source: He et al., "Delving Deep into Rectifiers", 2015.
         """
-        sizes = as_shape(shape)
+        sizes = _fan_sizes(shape)
         return cls.normal(*sizes, mean=0.0, std=_kaiming_std(sizes, a), **kwargs)
 
     @classmethod
     def randperm(cls, n: int, device: Any = None, dtype: Any = dtypes.int, **kwargs: Any) -> Self:
-        """The numbers 0 to n - 1 in random order."""
+        """The numbers 0 to n - 1 in random order.
+
+        Raises: CreationError when n is negative.
+        """
+        check_sizes((n,))
         # Sorting by 31 random bits; equal ones, which keep their order, are rare for n << 2**15.
         words = cls._random_words(n, device).rshift(1).cast(dtypes.int32)
         sort: Any = words
@@ -242,12 +247,34 @@ def check_sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 
     Raises: CreationError for one that is negative or no integer.
     """
-    if not all(not isinstance(s, (int, float)) or (isinstance(s, int) and s >= 0) for s in shape):
+    sizes = tuple(s if _is_expression(s) else _whole(s) for s in shape)
+    if any(s is None for s in sizes):
         raise CreationError(
             f"invalid input shape={shape_text(shape)}", help="sizes are integers, 0 or more"
         )
-    return shape
+    return sizes
+
+
+def _whole(size: Any) -> int | None:
+    """A size as an int; None where it is none."""
+    found = operator.index(size) if hasattr(size, "__index__") else -1
+    return found if found >= 0 else None
+
+
+def _is_expression(size: Any) -> bool:
+    """Whether a size is symbolic: it has bounds, and is no tensor."""
+    return hasattr(size, "vmin") and not hasattr(size, "uop")
+
+
+def _fan_sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The sizes of a weight: the number of its outputs, then those of its inputs."""
+    sizes = check_sizes(as_shape(shape))
+    if not sizes:
+        raise CreationError(
+            "a weight has one size or more, not ()", help="the first is its fan-out"
+        )
+    return sizes
 
 
 def _kaiming_std(sizes: tuple[Any, ...], a: float) -> float:
-    return math.sqrt(2.0 / (1 + a**2)) / math.sqrt(int(prod(sizes[1:])))
+    return math.sqrt(2.0 / (1 + a**2)) / math.sqrt(max(int(prod(sizes[1:])), 1))

@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 from tinylab.dtype import dtypes
-from tinylab.errors import OperandError
+from tinylab.errors import CreationError, OperandError
+from tinylab.helpers.arguments import explained, explained_class
 from tinylab.helpers.context import TRAINING
 from tinylab.helpers.seq import make_tuple
 from tinylab.mixin.base import shape_text
-from tinylab.nn import optim, state
+from tinylab.nn import datasets, optim, state
 from tinylab.tensor import Tensor
 
 __all__ = [
@@ -29,9 +30,20 @@ __all__ = [
     "LayerNorm2d",
     "Linear",
     "RMSNorm",
+    "datasets",
     "optim",
     "state",
 ]
+
+
+def _bound(inputs: int) -> float:
+    """The largest first weight of a layer with so many inputs.
+
+    Raises: CreationError where there is none.
+    """
+    if inputs < 1:
+        raise CreationError(f"a layer needs one feature or more, not {inputs}")
+    return 1 / math.sqrt(inputs)
 
 
 def _uniform(bound: float, *shape: int) -> Tensor:
@@ -39,6 +51,7 @@ def _uniform(bound: float, *shape: int) -> Tensor:
     return Tensor.uniform(*shape, low=-bound, high=bound).clone()
 
 
+@explained_class
 class BatchNorm:
     """Mean 0 and variance 1 for each channel over the batch, then a learned scale and shift.
 
@@ -93,6 +106,7 @@ class BatchNorm:
 BatchNorm2d = BatchNorm3d = BatchNorm
 
 
+@explained_class
 class Conv2d:
     """A convolution with learned filters; the kernel's size decides the number of spatial axes.
 
@@ -143,6 +157,7 @@ def _padding(padding: Any, kernel: tuple[int, ...], stride: Any, dilation: Any) 
     return tuple(p for t in reversed(total) for p in (t // 2, t - t // 2))
 
 
+@explained
 def Conv1d(
     in_channels: int,
     out_channels: int,
@@ -162,6 +177,7 @@ def Conv1d(
     )
 
 
+@explained_class
 class ConvTranspose2d(Conv2d):
     """A transposed convolution: the gradient of a convolution, as a layer.
 
@@ -200,6 +216,7 @@ class ConvTranspose2d(Conv2d):
         )
 
 
+@explained
 def ConvTranspose1d(
     in_channels: int,
     out_channels: int,
@@ -228,6 +245,7 @@ def ConvTranspose1d(
     )
 
 
+@explained_class
 class Linear:
     """x @ weight.T + bias.
 
@@ -235,7 +253,7 @@ class Linear:
     """
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
-        bound = 1 / math.sqrt(in_features)
+        bound = _bound(in_features)
         self.weight = _uniform(bound, out_features, in_features)
         self.bias: Tensor | None = _uniform(bound, out_features) if bias else None
 
@@ -244,6 +262,7 @@ class Linear:
         return x.linear(self.weight.transpose(), self.bias)
 
 
+@explained_class
 class GroupNorm:
     """Mean 0 and variance 1 over each group of channels, then a learned scale and shift.
 
@@ -271,6 +290,7 @@ class GroupNorm:
         return y * self.weight.reshape(shape) + self.bias.reshape(shape)
 
 
+@explained_class
 class InstanceNorm:
     """Mean 0 and variance 1 over each channel of each example, then a learned scale and shift.
 
@@ -293,6 +313,7 @@ class InstanceNorm:
         return y * self.weight.reshape(shape) + self.bias.reshape(shape)
 
 
+@explained_class
 class LayerNorm:
     """Mean 0 and variance 1 over the last axes, then a learned scale and shift.
 
@@ -326,6 +347,7 @@ class LayerNorm:
         return y if self.weight is None or self.bias is None else y * self.weight + self.bias
 
 
+@explained_class
 class LayerNorm2d(LayerNorm):
     """`LayerNorm` over the channels of a plane.
 
@@ -337,6 +359,7 @@ class LayerNorm2d(LayerNorm):
         return super().__call__(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
+@explained_class
 class RMSNorm:
     """Root mean square 1 over the last axis, then a learned scale.
 
@@ -354,6 +377,7 @@ class RMSNorm:
         return y if self.weight is None else y * self.weight
 
 
+@explained_class
 class Embedding:
     """A learned row for each number.
 
@@ -374,6 +398,7 @@ class Embedding:
         return self.weight[idx]
 
 
+@explained_class
 class LSTMCell:
     """One step of a long short-term memory.
 
@@ -383,7 +408,7 @@ class LSTMCell:
     """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True) -> None:
-        bound = 1 / math.sqrt(hidden_size)
+        bound = _bound(hidden_size)
         self.weight_ih = _uniform(bound, hidden_size * 4, input_size)
         self.weight_hh = _uniform(bound, hidden_size * 4, hidden_size)
         self.bias_ih: Tensor | None = Tensor.zeros(hidden_size * 4) if bias else None

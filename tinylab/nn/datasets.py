@@ -17,6 +17,7 @@ from typing import Any
 
 from tinylab.dtype import dtypes
 from tinylab.errors import FetchError, FileFormatError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.cache import cache_dir
 from tinylab.nn.files import tar_extract
 from tinylab.tensor import Tensor
@@ -29,6 +30,7 @@ _MNIST = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx
 _CIFAR = (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin")
 
 
+@explained
 def mnist(device: Any = None, fashion: bool = False) -> Four:
     """Handwritten digits, or pictures of clothes: 60000 to learn from, 10000 to test with.
 
@@ -48,6 +50,7 @@ def mnist(device: Any = None, fashion: bool = False) -> Four:
     )
 
 
+@explained
 def cifar(device: Any = None) -> Four:
     """Small coloured pictures of ten kinds (CIFAR-10), from its binary version.
 

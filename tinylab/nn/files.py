@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 from tinylab.device import Device
 from tinylab.dtype import DType, dtypes
-from tinylab.errors import FileFormatError
+from tinylab.errors import FileFormatError, OperandError
+from tinylab.helpers.arguments import explained
 from tinylab.tensor import Tensor
 from tinylab.tensor.data import buffer_uop
 from tinylab.tensor.disk import on_disk
@@ -31,9 +32,13 @@ def accept_filename(func: Callable[[Tensor], T]) -> Callable[[Tensor | str | pat
 
     @functools.wraps(func)
     def named(fn: Tensor | str | pathlib.Path) -> T:
+        if not isinstance(fn, (Tensor, str, os.PathLike)):
+            raise OperandError(
+                f"{func.__name__} reads a file's path or a tensor of bytes, not {fn!r}"
+            )
         return func(fn if isinstance(fn, Tensor) else Tensor(pathlib.Path(fn)))
 
-    return named
+    return explained(named, func.__name__)
 
 
 class Bytes:

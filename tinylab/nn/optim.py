@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinylab.dtype import dtypes
-from tinylab.errors import OptimizerError
+from tinylab.errors import OperandError, OptimizerError
+from tinylab.helpers.arguments import explained, explained_class
 from tinylab.helpers.context import FUSE_OPTIM, TRAINING
 from tinylab.helpers.seq import dedup
 from tinylab.tensor import Tensor, realize_all
 
 
+@explained_class
 class Optimizer:
     """What all optimizers share: parameters, a rate, and the step that realizes both.
 
@@ -151,6 +153,7 @@ def _state_dtype(p: Tensor) -> Any:
     return p.dtype if p.dtype.itemsize >= 4 else dtypes.float32
 
 
+@explained
 def clip_grad_norm_(params: Sequence[Tensor], max_norm: float) -> Tensor:
     """Shorten all gradients together, so that their length is at most max_norm; returns it.
 
@@ -165,6 +168,7 @@ def clip_grad_norm_(params: Sequence[Tensor], max_norm: float) -> Tensor:
     return total
 
 
+@explained
 def clip_grad_value_(params: Sequence[Tensor], clip_value: float) -> None:
     """Move each element of the gradients into [-clip_value, clip_value].
 
@@ -182,10 +186,13 @@ def _gradients(params: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
+@explained_class
 class OptimizerGroup(Optimizer):
     """Several optimizers that step together."""
 
     def __init__(self, *optimizers: Optimizer) -> None:
+        if not all(isinstance(o, Optimizer) for o in optimizers):
+            raise OperandError(f"OptimizerGroup steps optimizers together, not {optimizers}")
         self.optimizers = optimizers
         self.params = [p for o in optimizers for p in o.params]
         self.buffers = [b for o in optimizers for b in o.buffers]
@@ -203,6 +210,7 @@ class OptimizerGroup(Optimizer):
         return [x for o in self.optimizers for x in o.schedule_step()]
 
 
+@explained_class
 class LARS(Optimizer):
     """Momentum with a rate for each layer; the common ground of SGD and Muon.
 
@@ -279,6 +287,7 @@ class LARS(Optimizer):
         return (size > 0).where((slope > 0).where(ratio, 1.0), 1.0)
 
 
+@explained
 def SGD(
     params: list[Tensor],
     lr: float = 0.001,
@@ -309,6 +318,7 @@ def SGD(
     )
 
 
+@explained
 def Muon(
     params: list[Tensor],
     lr: float = 0.001,
@@ -341,6 +351,7 @@ def Muon(
     )
 
 
+@explained_class
 class LAMB(Optimizer):
     """Adam with a rate for each layer; the common ground of Adam and AdamW.
 
@@ -396,6 +407,7 @@ class LAMB(Optimizer):
         return up * trust * rate
 
 
+@explained
 def AdamW(
     params: list[Tensor],
     lr: float = 0.001,
@@ -413,6 +425,7 @@ def AdamW(
     return LAMB(params, lr, b1, b2, eps, weight_decay, adam=True, device=device, fused=fused)
 
 
+@explained
 def Adam(
     params: list[Tensor],
     lr: float = 0.001,

@@ -13,6 +13,7 @@ from typing import Any
 
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import FileFormatError
+from tinylab.helpers.arguments import explained
 from tinylab.nn.files import Bytes, accept_filename
 from tinylab.tensor import Tensor, realize_all
 
@@ -96,7 +97,10 @@ def _read_one(data: Bytes, begin: int, name: str, info: Any) -> Tensor:
     return data.tensor(begin + first, dtype, shape)
 
 
-def safe_save(tensors: dict[str, Tensor], fn: Any, metadata: dict[str, Any] | None = None) -> None:
+@explained
+def safe_save(
+    tensors: dict[str, Tensor], fn: str | os.PathLike[str], metadata: dict[str, Any] | None = None
+) -> None:
     """Write tensors to a safetensors file, whole or not at all.
 
     Raises: FileFormatError for a weak type.

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from tinylab.errors import DeviceError, OperandError, ShapeError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.text import closest
 from tinylab.nn.files import (
     TensorIO as TensorIO,
@@ -28,6 +29,7 @@ from tinylab.tensor import Tensor, realize_all
 CHUNK_SIZE = 1 << 20  # of a file in a network's file system, in bytes
 
 
+@explained
 def get_state_dict(obj: Any, prefix: str = "", tensor_type: type = Tensor) -> dict[str, Tensor]:
     """The tensors of an object, of its attributes, and of lists and dicts among them, by path.
 
@@ -52,11 +54,13 @@ def get_state_dict(obj: Any, prefix: str = "", tensor_type: type = Tensor) -> di
     return found
 
 
+@explained
 def get_parameters(obj: Any) -> list[Tensor]:
     """The tensors of an object, as `get_state_dict` finds them."""
     return list(get_state_dict(obj).values())
 
 
+@explained
 def load_state_dict(
     model: Any,
     state_dict: dict[str, Tensor],
@@ -74,7 +78,7 @@ def load_state_dict(
     own = get_state_dict(model)
     unused = [name for name in state_dict if name not in own]
     if verbose and unused:
-        warnings.warn(f"unused weights in state_dict: {sorted(unused)[:8]}", stacklevel=2)
+        warnings.warn(f"unused weights in state_dict: {sorted(unused)[:8]}", stacklevel=3)
     loaded = []
     for name, t in own.items():
         if name not in state_dict:
@@ -97,6 +101,7 @@ def load_state_dict(
     return loaded
 
 
+@explained
 def fs_load(t: Tensor, size: int) -> Tensor:
     """Bytes from a file system of the network, by their hash.
 
@@ -108,6 +113,7 @@ def fs_load(t: Tensor, size: int) -> Tensor:
     )
 
 
+@explained
 def fs_store(t: Tensor) -> Tensor:
     """Bytes into a file system of the network.
 

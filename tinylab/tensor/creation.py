@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import ConstType, DType, DTypeLike, dtypes, strong_dtype, to_dtype
 from tinylab.errors import CreationError
-from tinylab.mixin.base import as_shape
+from tinylab.mixin.base import Sizes, as_shape
 from tinylab.mixin.random import check_sizes
 from tinylab.tensor.core import TensorCore, canonical
 from tinylab.tensor.data import empty_uop
@@ -23,7 +23,7 @@ class TensorCreation(TensorCore):
     __slots__ = ()
 
     @classmethod
-    def empty(cls, *shape: Any, device: Any = None, dtype: DTypeLike | None = None) -> Self:
+    def empty(cls, *shape: Sizes, device: Any = None, dtype: DTypeLike | None = None) -> Self:
         """Storage that is not filled: what is in it is undefined.
 
         empty(2, 3) or empty((2, 3))
@@ -35,14 +35,14 @@ class TensorCreation(TensorCore):
         return cls._from_uop(empty_uop(sizes, own, canonical(device)))
 
     @classmethod
-    def invalids(cls, *shape: Any, device: Any = None, dtype: DTypeLike | None = None) -> Self:
+    def invalids(cls, *shape: Sizes, device: Any = None, dtype: DTypeLike | None = None) -> Self:
         """As `empty`: values that must not be read before they are written."""
         return cls.empty(*shape, device=device, dtype=dtype)
 
     @classmethod
     def full(
         cls,
-        shape: Any,
+        shape: Sizes,
         fill_value: Any,
         dtype: DTypeLike | None = None,
         device: Any = None,
@@ -76,12 +76,12 @@ class TensorCreation(TensorCore):
         return value.cast(to_dtype(dtype) if dtype is not None else strong_dtype(value.dtype))
 
     @classmethod
-    def zeros(cls, *shape: Any, **kwargs: Any) -> Self:
+    def zeros(cls, *shape: Sizes, **kwargs: Any) -> Self:
         """Zeros; takes dtype, device and buffer as `full` does."""
         return cls.full(as_shape(shape), 0.0, **_with_float(kwargs))
 
     @classmethod
-    def ones(cls, *shape: Any, **kwargs: Any) -> Self:
+    def ones(cls, *shape: Sizes, **kwargs: Any) -> Self:
         """Ones; takes dtype, device and buffer as `full` does."""
         return cls.full(as_shape(shape), 1.0, **_with_float(kwargs))
 

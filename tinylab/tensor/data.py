@@ -114,12 +114,28 @@ def pack(flat: Sequence[Any], dtype: DType) -> bytes:
     return struct.pack(fmt, *(to_storage_scalar(as_const(x, dtype), dtype) for x in flat))
 
 
+def bytes_uop(raw: bytes, dtype: DType, device: str) -> UOp:
+    """Bytes as the elements of a type.
+
+    Raises: CreationError where they are no whole number of elements.
+    """
+    if len(raw) % dtype.itemsize:
+        raise CreationError(
+            f"{len(raw)} bytes are no whole number of {dtype}: each has {dtype.itemsize}"
+        )
+    return buffer_uop(raw, dtype, (len(raw) // dtype.itemsize,), device)
+
+
 def list_uop(data: Any, dtype: DType | None, device: str) -> UOp:
     """Nested lists as a stored value."""
     shape = shape_of_list(data)
     flat = [x.item() if _is_array(x) else x for x in fully_flatten(data)]
     own = dtype_of_list(flat) if dtype is None else dtype
-    return buffer_uop(pack(flat, own), own, shape, device)
+    try:
+        return buffer_uop(pack(flat, own), own, shape, device)
+    except TypeError:
+        dtype_of_list(flat)  # names an element that is no number
+        raise
 
 
 def numpy_dtype(dtype: DType) -> Any:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tinylab.dtype import dtypes
+from tinylab.errors import OperandError
+from tinylab.helpers.arguments import PYTHON_ERRORS, explained, explained_error, shown
 from tinylab.helpers.context import TRACEMETA
 from tinylab.helpers.measure import Metadata
 from tinylab.opcodes import Ops
@@ -97,10 +99,17 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         _inside.busy = True
         try:
-            result = function(*args, **kwargs)
+            result = publish(function(*args, **kwargs), name, (*args, *kwargs.values()))
+        except PYTHON_ERRORS as error:
+            found = explained_error(function, name, args, kwargs, error)
+            if args and not isinstance(args[0], (TensorCore, type)):
+                found = OperandError(f"{name} is called on a tensor, not on {shown(args[0])}")
+            if found is None:
+                raise
+            raise found from error
         finally:
             _inside.busy = False
-        return publish(result, name, (*args, *kwargs.values()))
+        return result
 
     return method
 
@@ -129,18 +138,20 @@ def viewing(function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-_OWN = frozenset({"sequential"})
-
-
 def note_methods(cls: type) -> None:
     """Wrap every public method of a class, wherever it is inherited from."""
     for name in dir(cls):
-        if (name.startswith("_") and name != "__getitem__") or name in _OWN:
+        if name.startswith("_") and name != "__getitem__":
             continue
         raw = inspect.getattr_static(cls, name)
+        if name == "sequential":  # what it calls is noted
+            setattr(cls, name, explained(raw, name))
+            continue
         if isinstance(raw, classmethod):
             setattr(cls, name, classmethod(noted(name, raw.__func__)))
-        elif isinstance(raw, staticmethod) or not callable(raw):
+        elif isinstance(raw, staticmethod):
+            setattr(cls, name, staticmethod(explained(raw.__func__, name)))
+        elif not callable(raw):
             if name == "T" and isinstance(raw, property) and raw.fget is not None:
                 setattr(cls, name, property(noted(name, viewing(raw.fget))))
         elif not getattr(raw, "_plain", False):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import operator
 import threading
 import time
 from collections.abc import Iterable
@@ -18,7 +19,7 @@ from tinylab.dtype import DTypeLike, dtypes, to_dtype
 from tinylab.engine.locking import alone
 from tinylab.errors import CreationError, DTypeError
 from tinylab.helpers.context import Context
-from tinylab.mixin.base import as_shape, largest
+from tinylab.mixin.base import Sizes, as_shape, largest
 from tinylab.mixin.random import check_sizes
 from tinylab.schedule.effects import buffer_below
 from tinylab.tensor.core import canonical
@@ -94,7 +95,7 @@ class TensorRandom(TensorCreation):
     @staticmethod
     def manual_seed(seed: int = 0) -> None:
         """Start all random numbers from a seed: the same calls give the same numbers."""
-        TensorRandom._seed = seed
+        TensorRandom._seed = operator.index(seed)
         TensorRandom._streams.clear()
 
     @classmethod
@@ -119,7 +120,7 @@ class TensorRandom(TensorCreation):
     @classmethod
     def rand(
         cls,
-        *shape: Any,
+        *shape: Sizes,
         device: Any = None,
         dtype: DTypeLike | None = None,
         contiguous: bool = True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tinylab.dtype import strong_dtype
@@ -20,7 +21,7 @@ class TensorSharding(TensorInterchange):
 
     __slots__ = ()
 
-    def shard(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
+    def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
         """This tensor on several devices: equal parts of an axis, or a copy on each.
 
         (8, 3).shard(("CPU", "CPU:1"), axis=0)  ->  (8, 3), of which each device holds (4, 3)
@@ -39,15 +40,15 @@ class TensorSharding(TensorInterchange):
             found.grad = self.grad.shard(devices, axis)
         return found
 
-    def _sharded(self, devices: tuple[str, ...], axis: int | None) -> UOp:
+    def _sharded(self, devices: Sequence[str], axis: int | None) -> UOp:
         source = self.cast(strong_dtype(self.dtype))
         if disk.on_disk(source.device):
             source = source.to(devices[0])
         if source.uop.device is None:
             return stored_copy(source.uop, devices, axis)
-        return source.uop.shard(devices, axis)
+        return source.uop.shard(tuple(devices), axis)
 
-    def shard_(self, devices: tuple[str, ...], axis: int | None = None) -> Self:
+    def shard_(self, devices: Sequence[str], axis: int | None = None) -> Self:
         """Spread this tensor over several devices; see `shard`."""
         found = self.shard(devices, axis)
         self.uop, self.grad, self._view_of = found.uop, found.grad, None

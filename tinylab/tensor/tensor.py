@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import pathlib
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -30,14 +30,14 @@ from tinylab.errors import (
     ShapeError,
 )
 from tinylab.gradient import compute_gradient
-from tinylab.helpers.context import TRAINING, Context
+from tinylab.helpers.arguments import explained
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk
 from tinylab.tensor.core import ANYTHING, canonical, live, mark_of
 from tinylab.tensor.noting import note_methods, note_nodes
+from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated
 from tinylab.tensor.random import counters_of
-from tinylab.tensor.scheduling import TensorScheduling
 from tinylab.tensor.writing import assign, operand, setitem, stored_copy
 from tinylab.trace import events
 from tinylab.trace.provenance import user_line
@@ -51,25 +51,7 @@ def _unpickled(cls: Any, uop: UOp, grad: Any, is_param: bool | None) -> Any:
     return found
 
 
-class _TensorType(type):
-    """Gives the class itself the older switch `Tensor.training`."""
-
-    @property
-    def training(cls) -> bool:
-        _deprecated("Tensor.training", "Context(TRAINING=1)")
-        return bool(TRAINING.value)
-
-    @training.setter
-    def training(cls, value: bool) -> None:
-        _deprecated("Tensor.training", "Context(TRAINING=1)")
-        TRAINING.value = int(value)
-
-
-def _deprecated(old: str, new: str) -> None:
-    warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=3)
-
-
-class Tensor(TensorScheduling, metaclass=_TensorType):
+class Tensor(OlderSpellings, metaclass=OlderSwitches):
     """An array of one element type, worked out when its values are asked for.
 
     Tensor([[1, 2], [3, 4]]) + 1 is a graph; .tolist(), .numpy(), .item() or .realize() compute it.
@@ -82,6 +64,7 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
 
     __slots__ = ()
 
+    @explained
     def __init__(
         self,
         data: Any = None,
@@ -94,7 +77,7 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
         self._marks = ANYTHING if isinstance(data, UOp) else 0
         self.is_param = None
         if requires_grad is not None:
-            _deprecated("requires_grad", "is_param_()")
+            deprecated("requires_grad", "is_param_()", frames=4)
             self.is_param = bool(requires_grad)
         self.uop = _data_uop(data, canonical(device), None if dtype is None else to_dtype(dtype))
         live.add(self)
@@ -116,10 +99,24 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
             "__bool__ on Tensor is not defined", help="ask .item(), .any() or .all()"
         )
 
-    def __len__(self) -> int:
+    def __float__(self) -> builtins.float:
+        return builtins.float(self._only("float"))
+
+    def __int__(self) -> builtins.int:
+        return builtins.int(self._only("int"))
+
+    def _only(self, what: str) -> Any:
+        if self.numel() != 1:
+            raise OperandError(
+                f"{what}() needs a tensor of one element, not shape {shape_text(self.shape)}",
+                help=f"cast a tensor with .{what}(), or take one element of it",
+            )
+        return self.item()
+
+    def __len__(self) -> builtins.int:
         if not self.shape:
             raise OperandError("len() of a 0-d tensor")
-        return int(self.shape[0])
+        return builtins.int(self.shape[0])
 
     def __hash__(self) -> int:
         return id(self)
@@ -427,31 +424,6 @@ class Tensor(TensorScheduling, metaclass=_TensorType):
         """Cast to float64."""
         return self.cast(dtypes.float64)
 
-    # *** older spellings
-
-    @staticmethod
-    def train(mode: Any = True) -> Context:
-        """Training switched on inside a with block (older spelling of Context(TRAINING=1))."""
-        _deprecated("Tensor.train()", "Context(TRAINING=1)")
-        return Context(TRAINING=int(mode))
-
-    @staticmethod
-    def test(mode: Any = True) -> Context:
-        """Training switched off inside a with block (older spelling of Context(TRAINING=0))."""
-        _deprecated("Tensor.test()", "Context(TRAINING=0)")
-        return Context(TRAINING=int(not mode))
-
-    @property
-    def requires_grad(self) -> Any:
-        """Whether the tensor was marked by `is_param_` (older spelling)."""
-        _deprecated("requires_grad", "is_param")
-        return self.is_param
-
-    @requires_grad.setter
-    def requires_grad(self, value: Any) -> None:
-        _deprecated("requires_grad", "is_param_()")
-        self.is_param = value is True
-
 
 def _shown(t: Tensor) -> str:
     """The values as numpy prints them, on the lines that follow where there are several."""
@@ -472,10 +444,7 @@ def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
     if data is None:
         return host.empty_uop((0,), dtype or dtypes.default_float, device)
     if isinstance(data, (bytes, bytearray, memoryview)):
-        raw = bytes(data)
-        return host.buffer_uop(
-            raw, dtype or dtypes.uint8, (len(raw) // (dtype or dtypes.uint8).itemsize,), device
-        )
+        return host.bytes_uop(bytes(data), dtype or dtypes.uint8, device)
     if isinstance(data, (list, tuple)):
         if any(isinstance(x, Tensor) for x in data):
             return _stacked(data, dtype).uop

@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tinylab.dtype import AddrSpace, DType, Invalid, dtypes, strong_dtype
-from tinylab.errors import BindError, ContractError, DTypeError, IndexingError, OperandError
+from tinylab.errors import (
+    BindError,
+    ContractError,
+    DTypeError,
+    IndexingError,
+    OperandError,
+    SymbolicError,
+)
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
@@ -26,6 +33,18 @@ _numbers = itertools.count()
 def fresh_number() -> int:
     """A number no buffer or placeholder of this process has yet."""
     return next(_numbers)
+
+
+def _check_bounds(name: Any, low: Any, high: Any) -> None:
+    if not isinstance(name, str):
+        raise SymbolicError(f"the name of a Variable is a string, not {name!r}")
+    if not (isinstance(low, int) and isinstance(high, int)):
+        raise SymbolicError(f"Variable {name}: its bounds are ints, not {low!r} and {high!r}")
+    if low > high:
+        raise SymbolicError(
+            f"Variable {name}: no number lies between {low} and {high}",
+            help=f"the smaller bound comes first: Variable({name!r}, {high}, {low})",
+        )
 
 
 def _as_uop(x: Any, dtype: DType | None = None) -> UOp:
@@ -106,7 +125,11 @@ class BuildMethods(MoveMethods):
         multiple_of: int = 1,
         param: bool = False,
     ) -> UOp:
-        """A named size with bounds; param=True gives the kernel's side of it."""
+        """A named size with bounds; param=True gives the kernel's side of it.
+
+        Raises: SymbolicError for a name that is no string, and for bounds that hold no number.
+        """
+        _check_bounds(name, min_val, max_val)
         arg = ParamArg(
             -1,
             dtype,
@@ -125,6 +148,8 @@ class BuildMethods(MoveMethods):
         if not self.is_variable:
             raise BindError(f"need Variable, not {self.op}")
         lo, hi = self.arg.vmin_vmax
+        if not isinstance(val, int) and not hasattr(val, "vmin"):
+            raise BindError(f"{self.arg.name} is bound to an int, not {val!r}")
         value = _as_uop(val, self.dtype)
         if not lo <= value.vmin <= value.vmax <= hi:
             raise BindError(f"bind {val} not in range [{lo}, {hi}] of {self.arg.name}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tinylab.helpers.arguments import explained
 from tinylab.uop.moves import sint_to_uop
 from tinylab.uop.node import UOp
 
 # Variable("n", 1, 10).bind(3): a size that is known only when a computation runs.
-Variable = UOp.variable
+Variable = explained(UOp.variable, "Variable")
 
 
 def resolve(cond: UOp | bool, default: bool = True) -> bool:

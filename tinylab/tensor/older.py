@@ -1,0 +1,84 @@
+"""Older spellings that scripts still use: they work, and say what is written now."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from tinylab.helpers.context import TRAINING, Context
+from tinylab.tensor.scheduling import TensorScheduling
+
+
+def deprecated(old: str, new: str, frames: int = 3) -> None:
+    """A warning at the user's line, so many frames up."""
+    warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=frames)
+
+
+_NO_GRAD = "nothing: gradients are worked out only when backward() or gradient() is called"
+
+
+class OlderSwitches(type):
+    """What was set on the class itself: Tensor.training, Tensor.no_grad."""
+
+    @property
+    def training(cls) -> bool:
+        """Whether optimizers may step and dropout drops."""
+        deprecated("Tensor.training", "Context(TRAINING=1)")
+        return bool(TRAINING.value)
+
+    @training.setter
+    def training(cls, value: bool) -> None:
+        deprecated("Tensor.training", "Context(TRAINING=1)")
+        TRAINING.value = int(value)
+
+    @property
+    def no_grad(cls) -> bool:
+        """False: no tensor keeps anything for a gradient that nobody asks for."""
+        deprecated("Tensor.no_grad", _NO_GRAD)
+        return False
+
+    @no_grad.setter
+    def no_grad(cls, value: bool) -> None:
+        deprecated("Tensor.no_grad", _NO_GRAD)
+
+
+class OlderSpellings(TensorScheduling):
+    """Methods and attributes under the names they had."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def train(mode: Any = True) -> Context:
+        """Training switched on inside a with block: Context(TRAINING=1)."""
+        deprecated("Tensor.train()", "Context(TRAINING=1)", frames=4)
+        return Context(TRAINING=1 if mode else 0)
+
+    @staticmethod
+    def test(mode: Any = True) -> Context:
+        """Training switched off inside a with block: Context(TRAINING=0)."""
+        deprecated("Tensor.test()", "Context(TRAINING=0)", frames=4)
+        return Context(TRAINING=0 if mode else 1)
+
+    @staticmethod
+    def inference_mode(mode: Any = True) -> contextlib.AbstractContextManager[None]:
+        """A with block, or a decorator, that changes nothing."""
+        deprecated("Tensor.inference_mode()", _NO_GRAD, frames=4)
+        return _nothing()
+
+    @property
+    def requires_grad(self) -> Any:
+        """Whether the tensor was marked by `is_param_`."""
+        deprecated("requires_grad", "is_param")
+        return self.is_param
+
+    @requires_grad.setter
+    def requires_grad(self, value: Any) -> None:
+        deprecated("requires_grad", "is_param_()")
+        self.is_param = value is True
+
+
+@contextlib.contextmanager
+def _nothing() -> Iterator[None]:
+    yield
