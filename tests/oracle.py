@@ -48,7 +48,7 @@ def storage(dtype: DType) -> np.dtype[Any]:
 
 
 def round_small(x: Array, dtype: DType) -> Array:
-    """Floats rounded to bfloat16 or an fp8 type, ties to even; only e5m2 has an infinity."""
+    """Floats rounded to bfloat16 or an fp8 type, ties to even; too large is 448 in e4m3."""
     exponent, mantissa = dtypes.finfo(dtype)
     fnuz = dtype in dtypes.fp8_fnuz
     bias = (1 << (exponent - 1)) - (not fnuz)
@@ -61,8 +61,8 @@ def round_small(x: Array, dtype: DType) -> Array:
         dtypes.fp8e4m3: 448.0, dtypes.fp8e4m3fnuz: 240.0, dtypes.fp8e5m2fnuz: 57344.0
     }.get(dtype, (2 - 2.0**-mantissa) * 2.0**bias)  # fmt: skip
     no_infinity = fnuz or dtype is dtypes.fp8e4m3
-    over = np.copysign(np.nan if no_infinity else np.inf, wide)
-    rounded = np.where(np.abs(rounded) > most, over, rounded)
+    over = np.copysign(np.nan if fnuz else most if no_infinity else np.inf, wide)
+    rounded = np.where(np.abs(rounded) > most, over, rounded)  # infinities too
     return np.where(fnuz & (rounded == 0), 0.0, rounded).astype(np.float32)
 
 

@@ -49,9 +49,18 @@ class FloatLayout(NamedTuple):
         return self.unpack(self.top - 1)
 
     @property
+    def overflow(self) -> int:
+        """The code of what is too large: infinity; the largest number ("fn"); NaN ("fnuz").
+
+        The standard of "fn" leaves the choice between its largest number and NaN; PyTorch (2.13)
+        and tinygrad take the largest number, for infinities too.
+        """
+        return self.top - (self.special == "fn")
+
+    @property
     def beyond(self) -> float:
         """What a number that is too large becomes."""
-        return math.inf if self.special == "ieee" else math.nan
+        return self.unpack(self.overflow)
 
     def holds(self, other: FloatLayout) -> bool:
         """Whether each value of another layout is one of this."""
@@ -64,7 +73,7 @@ class FloatLayout(NamedTuple):
         )
 
     def round(self, value: float) -> float:
-        """The nearest value, ties to even; too large is an infinity, or NaN where there is none."""
+        """The nearest value, ties to even; `beyond` where it is too large."""
         if math.isnan(value):
             return value
         if math.isinf(value):

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from tinylab import Context, Tensor, UOp, dtypes
+from tinylab import Context, GlobalCounters, Tensor, UOp, dtypes
 from tinylab.errors import (
     AssignError,
     ContractError,
@@ -197,6 +197,17 @@ def test_import_loads_no_numpy() -> None:
     code = "import sys, tinylab; from tinylab import Tensor, nn; t = Tensor([1, 2]); "
     code += "assert 'numpy' not in sys.modules; assert (t + 1).tolist() == [2, 3]"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_realized_has_a_type_that_memory_has() -> None:
+    x = (Tensor.ones(2, 3) > 0).where(1.0, 2.0)
+    assert x.dtype is dtypes.weakfloat
+    GlobalCounters.reset()
+    assert x.realize().dtype is dtypes.float32
+    assert GlobalCounters.kernel_count == 2
+    assert x.uop.is_realized
+    assert (Tensor.arange(3) > 1).where(1, 2).realize().dtype is dtypes.int32
+    assert Tensor(2.0).realize().dtype is dtypes.weakfloat
 
 
 def test_no_grad_is_an_older_spelling_of_nothing() -> None:

@@ -74,7 +74,7 @@ def encode(x: UOp, small: SmallFloat) -> UOp:
     raw = x.bitcast(U32)
     size = raw & 0x7FFFFFFF
     code = _nearest_code(size, small)
-    code = (code < layout.top).where(code, code.const_like(layout.top))
+    code = (code < layout.top).where(code, code.const_like(layout.overflow))
     is_nan = size > 0x7F800000
     code = is_nan.where(code.const_like(layout.nan), code)
     sign = (raw >> 31) << small.sign_shift

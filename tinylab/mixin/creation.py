@@ -108,11 +108,11 @@ class CreationMixin(PaddingMixin):
 
     def triu(self, diagonal: Size = 0) -> Self:
         """The part of each matrix on and above a diagonal; zeros below."""
-        return self._tri(*self._matrix("triu"), diagonal).where(self, 0)
+        return self._tri(*self._matrix("triu"), diagonal).where(self, self.const(0, self.dtype))
 
     def tril(self, diagonal: Size = 0) -> Self:
         """The part of each matrix on and below a diagonal; zeros above."""
-        return self._tri(*self._matrix("tril"), diagonal + 1).where(0, self)
+        return self._tri(*self._matrix("tril"), diagonal + 1).where(self.const(0, self.dtype), self)
 
     def _matrix(self, what: str) -> tuple[Size, Size]:
         """The sizes of the last two axes.

@@ -17,6 +17,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import BroadcastError, DTypeError, OperandError
 from tinylab.mixin.base import Primitives, Shape, same_size, shape_text, size_text
+from tinylab.mixin.remainders import floor_quotient, remainder
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
@@ -106,12 +107,7 @@ class ElementwiseMixin(Primitives):
             raise OperandError(f"{rounding_mode=} is not supported", help='use "trunc" or "floor"')
         floor = rounding_mode == "floor"
         if a.dtype.kind == "float":
-            quotient = a.alu(Ops.MUL, b.alu(Ops.RECIPROCAL))
-            if not floor:
-                return quotient.trunc()
-            # inf // 3 has no remainder to take off, so it is no number.
-            endless = a.isinf() & b.ne(0)
-            return endless.where(math.nan, quotient.floor())
+            return floor_quotient(a, b) if floor else a.div(b).trunc()
         a, b = a._not_bool(), b._not_bool()
         return a.alu(Ops.FLOORDIV if floor else Ops.CDIV, b)
 
@@ -134,9 +130,7 @@ class ElementwiseMixin(Primitives):
         a, b = self._operands(x, False, "fmod")
         if a.dtype.kind != "float":
             return a._not_bool().alu(Ops.CMOD, b._not_bool())
-        rest = a - a.div(b).trunc() * b
-        # A finite number leaves itself when divided by an infinity (not inf - 0 * inf).
-        return (b.isinf() & a.isfinite()).where(a, rest)
+        return remainder(a, b)
 
     def pow(self, x: Self | ConstType, reverse: bool = False) -> Self:
         """self ** x. Integers to an integer power wrap; a negative exponent needs floats."""

@@ -101,7 +101,7 @@ class IndexingMixin(ScanMixin):
         order = (*(i for i in range(self.ndim) if i != axis), axis)
         rows = x.permute(order).unsqueeze(axis)
         hit = _wrap_negative(index, self.shape[axis])._one_hot(self.shape[axis])
-        return _picked(hit.where(rows, 0), (self.ndim,), self.dtype)
+        return _picked(hit.where(rows, self.const(0, self.dtype)), (self.ndim,), self.dtype)
 
     def _scatter_hits(self, dim: int, index: Self, src: Self) -> tuple[Self, Self]:
         """(where a source element hits a place of the result, the elements), sources last."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from tinylab.dtype import dtypes
+from tinylab.dtype import dtypes, least_upper_float
 from tinylab.errors import OperandError, ShapeError
 from tinylab.mixin.base import ReductionStr, shape_text
 from tinylab.mixin.norm import NormMixin
@@ -83,7 +83,8 @@ class LossMixin(NormMixin):
         if Y.ndim == self.ndim and Y.shape == self.shape:
             target = Y
         elif Y.shape == (*self.shape[:axis], *self.shape[axis + 1 :]):
-            target = _classes_first(Y.cast(dtypes.int32), classes, axis).cast(dtypes.default_float)
+            hits = _classes_first(Y.cast(dtypes.int32), classes, axis)
+            target = hits.cast(least_upper_float(self.dtype))
         else:
             raise ShapeError(
                 f"cross_entropy: targets {shape_text(Y.shape)} do not fit logits "

@@ -62,6 +62,8 @@ class PaddingMixin(WindowMixin):
             isinstance(value, (int, float)) and value == 0 and not _is_minus_zero(value)
         ):
             return padded
+        if self.dtype.kind == "bool" and value in (0, 1):
+            value = bool(value)
         dtype = self._operands(value, False, "pad")[0].dtype
         mask = self._true_like()._zero_pad(pads)
         return mask.where(padded.cast(dtype), self.const(value, dtype))

@@ -148,8 +148,13 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
     def realize(self, *lst: Tensor, do_update_stats: bool = True) -> Tensor:
         """Compute this and other tensors, and return this one.
 
+        What is weak gets the default type of its kind, as memory has one; a bare number stays.
+
         Raises: what the stages raise: ScheduleError, CompileError, DeviceError.
         """
+        for t in (self, *lst):
+            if dtypes.is_weak(t.dtype) and t.uop.base.op is not Ops.CONST:
+                t.uop, t._marks = t.uop.cast(strong_dtype(t.dtype)), ANYTHING
         realize_all([self, *lst])
         return self
 
