@@ -181,7 +181,7 @@ def is_number(x: object) -> bool:
 
 def size_text(size: Size) -> str:
     """A size on one line: 3, n, (n+1)."""
-    return str(size) if isinstance(size, int) else str(size.render())
+    return str(size.render()) if hasattr(size, "render") else str(size)
 
 
 def shape_text(shape: Shape) -> str:
