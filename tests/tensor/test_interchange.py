@@ -2,6 +2,7 @@
 
 import gc
 import gzip
+import subprocess
 import sys
 
 import numpy as np
@@ -141,6 +142,8 @@ def test_memory_is_given_up_when_both_are_done():
     capsule = x.__dlpack__()
     assert len(dlpack._given) == before + 2
     del capsule
+    dlpack.give_up_unwanted()
+    assert len(dlpack._given) == before + 1
     x = None
     gc.collect()
     assert array.tolist() == FLOATS
@@ -220,3 +223,74 @@ def test_arrays_in_every_order_and_byte_order():
         assert Tensor(array).tolist() == array.tolist()
     with pytest.raises(CreationError, match="complex"):
         Tensor(np.zeros(2, complex))
+
+
+def test_what_may_only_be_read_is_copied() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    x = Tensor.from_dlpack(array)
+    x.assign(x + 1).realize()
+    assert (x.tolist(), array.tolist()) == ([1, 2, 3], [0, 1, 2])
+
+
+def test_backward_and_with_gaps_it_is_copied() -> None:
+    array = np.arange(12.0).reshape(3, 4)
+    for part in (array[::-1], array[:, ::2], array[1:, ::-3], array[:0]):
+        assert Tensor.from_dlpack(part).tolist() == part.tolist()
+    turned = Tensor.from_dlpack(array.T)
+    array[0, 1] = 50
+    assert turned[1, 0].item() == 50
+
+
+def test_the_takers_error_is_not_lost() -> None:
+    x = Tensor([1.5], dtype=dtypes.bfloat16)
+    with pytest.raises(RuntimeError, match="dtype"):
+        np.from_dlpack(x)
+    before = len(dlpack._given)
+    dlpack.give_up_unwanted()
+    assert len(dlpack._given) == before - 1
+
+
+def test_types_that_numpy_lacks_come_from_torch() -> None:
+    torch = pytest.importorskip("torch")
+    source = torch.arange(6).view(2, 3).T.to(torch.bfloat16)
+    x = Tensor(source)
+    assert (x.dtype, x.tolist()) == (dtypes.bfloat16, source.tolist())
+    source[0, 0] = 9
+    assert x[0, 0].item() == 0
+
+
+ENDINGS = {
+    "an array that outlives its tensor": "array = np.from_dlpack(Tensor([1.0, 2.0]).realize())",
+    "a tensor that outlives its array": "x = Tensor.from_dlpack(np.arange(3.0))",
+    "a capsule that nobody takes": "capsule = Tensor([1.0]).__dlpack__(max_version=(1, 0))",
+    "a module's attribute": "np.kept = np.from_dlpack(Tensor([1.0]) + 1); np.shared = np.kept[:]",
+    "a view of the memory": "view = Tensor([1.0, 2.0]).data(); array = np.asarray(view)",
+    "a circle": "array = np.from_dlpack(Tensor([1.0])); ring = [array]; ring.append(ring)",
+    "both ways": "x = Tensor.from_dlpack(np.from_dlpack(Tensor.from_dlpack(np.arange(3.0))))",
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_interpreter_ends_quietly(ending: str) -> None:
+    """Whatever is still held when the process ends, nothing is printed and nothing crashes."""
+    code = f"import numpy as np; from tinylab import Tensor; {ENDINGS[ending]}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_shared_memory_outlives_the_tensor() -> None:
+    x = Tensor(FLOATS).realize()
+    array, view = np.from_dlpack(x), x.data()
+    del x
+    gc.collect()
+    others = [Tensor([9.0] * len(FLOATS)).realize() for _ in range(20)]
+    assert (array.tolist(), view.tolist(), len(others)) == (FLOATS, FLOATS, 20)
+
+
+def test_data_shares_and_numpy_copies() -> None:
+    x = Tensor([1.0, 2.0]).realize()
+    copied, shared = x.numpy(), x.data()
+    shared[0] = 5.0
+    copied[1] = 7.0
+    assert x.tolist() == [5.0, 2.0]

@@ -18,6 +18,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import CreationError
 from tinylab.helpers.seq import fully_flatten
+from tinylab.tensor import dlpack
 from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
 from tinylab.uop.sharding import even_part
@@ -157,6 +158,24 @@ def dtype_of_numpy(array: numpy.ndarray[Any, Any]) -> DType:
         f"can't create Tensor from a numpy array of {array.dtype}",
         help="convert it with .astype(...) first",
     )
+
+
+def array_uop(data: Any, dtype: DType | None, device: str) -> UOp:
+    """A copy of what numpy can make an array of; types that numpy lacks come by DLPack."""
+    import numpy as np
+
+    try:
+        array = np.asarray(data)
+    except TypeError:
+        taken = dlpack.take(data) if hasattr(data, "__dlpack__") else None
+        if taken is None:
+            raise
+    else:
+        return numpy_uop(array, dtype, device)
+    lying = tuple(taken.shape[i] for i in taken.order)
+    found = buffer_uop(bytes(taken.buffer.as_memoryview()), taken.buffer.dtype, lying, device)
+    found = found._permute(tuple(taken.order.index(i) for i in range(len(lying))))
+    return found if dtype is None else found.cast(dtype)
 
 
 def numpy_uop(array: numpy.ndarray[Any, Any], dtype: DType | None, device: str) -> UOp:

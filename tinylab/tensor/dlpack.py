@@ -9,8 +9,8 @@ Source: DLPack, dlpack.h, version 1.1.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -91,24 +91,34 @@ _USED = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
 # *** out
 
 _given: dict[int, tuple[Any, ...]] = {}  # a struct's address -> what it points to
-_numbers = itertools.count(1)
+_offered: dict[int, Any] = {}  # a struct's address -> the capsule that holds it, not yet taken
 
 
 def _forget(address: int) -> None:
     _given.pop(address, None)
 
 
-def _drop(capsule: int) -> None:
-    """A capsule that nobody took gives its struct up."""
-    for name in _NAMES.values():
-        if _is_valid(capsule, name):
-            _given.pop(_pointer_of(capsule, name), None)
-
-
 # Arrays may outlive this module when the process ends.
-_forgetting, _dropping = _Deleter(_forget), ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_drop)
-for _each in (_forgetting, _dropping):
-    _api.Py_IncRef(ctypes.py_object(_each))
+_forgetting = _Deleter(_forget)
+_api.Py_IncRef(ctypes.py_object(_forgetting))
+
+
+def give_up_unwanted() -> None:
+    """Let go of the structs in capsules that nobody took and nobody holds any more.
+
+    A destructor of the capsule would do it at once, but it runs Python while the taker's exception
+    is set (numpy refuses bfloat16 so), which loses the exception.
+    """
+    for place in list(_offered):
+        capsule = _offered[place]
+        taken = not any(_is_valid(id(capsule), name) for name in _NAMES.values())
+        if taken or sys.getrefcount(capsule) <= _OURS:
+            del _offered[place]
+            if not taken:
+                _given.pop(place, None)
+
+
+_OURS = 3  # references to a capsule above: the table's, the name's, and getrefcount's own
 
 
 def capsule_of(
@@ -129,8 +139,11 @@ def capsule_of(
         _Versioned(1, 0, None, delete, 0, tensor) if versioned else _Managed(tensor, None, delete)
     )
     place = ctypes.addressof(made)
+    give_up_unwanted()
     _given[place] = (made, sizes, steps, owner)
-    return _api.PyCapsule_New(place, _NAMES[versioned], ctypes.cast(_dropping, ctypes.c_void_p))
+    capsule = _api.PyCapsule_New(place, _NAMES[versioned], None)
+    _offered[place] = capsule
+    return capsule
 
 
 def _steps(shape: Sequence[int]) -> list[int]:
@@ -160,7 +173,7 @@ class _Owner:
 
 
 def take(array: Any) -> Taken | None:
-    """The memory of an array that speaks DLPack; None where it has gaps.
+    """The memory of an array that speaks DLPack; None where it has gaps or may only be read.
 
     Raises: DeviceError for memory that this process cannot see; DTypeError, CreationError.
     """
@@ -173,6 +186,8 @@ def take(array: Any) -> Taken | None:
     versioned, address = _struct_of(_ask(array))
     struct: Any = (_Versioned if versioned else _Managed).from_address(address)
     owner = _Owner(address, struct.deleter)
+    if versioned and struct.flags & _READ_ONLY:
+        return None
     return _taken(struct.tensor, owner)
 
 

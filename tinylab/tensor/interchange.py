@@ -163,7 +163,9 @@ class TensorInterchange(TensorOrdering):
 
     @classmethod
     def from_dlpack(cls, array: Any) -> Self:
-        """A tensor that shares the memory of an array on the CPU; one with gaps is copied.
+        """A tensor that shares the memory of an array on the CPU.
+
+        One with gaps is copied, and one that may only be read.
 
         Tensor.from_dlpack(numpy.zeros(3)); a write into one is seen in the other.
 

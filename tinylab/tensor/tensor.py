@@ -457,9 +457,7 @@ def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
     if isinstance(data, pathlib.Path):
         return disk.file_uop(data, dtype or dtypes.uint8)
     if hasattr(data, "__array__"):
-        import numpy as np
-
-        return host.numpy_uop(np.asarray(data), dtype, device)
+        return host.array_uop(data, dtype, device)
     raise CreationError(
         f"can't create Tensor from {data!r} with type {type(data).__name__}",
         help="give a number, nested lists, bytes, a numpy array or a UOp",
