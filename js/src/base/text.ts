@@ -1,6 +1,6 @@
 /** Numbers and names as the views write them. */
 
-const THIN_SPACE = "\u2009";
+export const THIN_SPACE = "\u2009";
 
 /** 12345 -> "12,345" */
 export function count(n: number): string {

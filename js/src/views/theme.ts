@@ -3,6 +3,8 @@ import type { Kind } from "../protocol/types.ts";
 
 export interface Palette {
   readonly background: string;
+  readonly raised: string;
+  readonly grid: string;
   readonly text: string;
   readonly faint: string;
   readonly edge: string;
@@ -15,6 +17,7 @@ export interface Palette {
   readonly line: string;
   readonly kinds: Readonly<Record<Kind, { readonly line: string; readonly fill: string }>>;
   readonly font: string;
+  readonly sans: string;
 }
 
 const KINDS: readonly Kind[] = [
@@ -41,6 +44,8 @@ export function readPalette(root: HTMLElement): Palette {
   ) as Palette["kinds"];
   return {
     background: of("canvas", "#ffffff"),
+    raised: of("raised", "#f6f8fa"),
+    grid: of("border", "#d8dee4"),
     text: of("text", "#1f2328"),
     faint: of("faint", "#57606a"),
     edge: of("edge", "#8c959f"),
@@ -53,7 +58,35 @@ export function readPalette(root: HTMLElement): Palette {
     line: of("line-mark", "#9a6700"),
     kinds,
     font: of("mono", "ui-monospace, monospace"),
+    sans: of("sans", "system-ui, sans-serif"),
   };
+}
+
+/** Colours of the style sheet by name, each with what is best read on it: black or white. */
+export interface Swatch {
+  readonly fill: string;
+  readonly ink: string;
+}
+
+/** "cat-vector" -> the value of --tl-cat-vector, in the theme that is on. */
+export function readSwatches(root: HTMLElement, names: readonly string[]): Swatch[] {
+  const style = getComputedStyle(root);
+  return names.map((name) => {
+    const fill = style.getPropertyValue(`--tl-${name}`).trim() || "#8c959f";
+    return { fill, ink: inkOn(fill) };
+  });
+}
+
+/** Black or white, whichever has more contrast with a colour: one always has 4.5 or more. */
+export function inkOn(hex: string): string {
+  const parts = /^#(..)(..)(..)$/.exec(hex);
+  if (!parts) return "#000000";
+  const [r, g, b] = parts.slice(1).map((part) => {
+    const x = Number.parseInt(part, 16) / 255;
+    return x <= 0.03928 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+  });
+  const light = 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
+  return (light + 0.05) / 0.05 > 1.05 / (light + 0.05) ? "#000000" : "#ffffff";
 }
 
 /** Keeps `data-theme` of the root in step with the page, and tells when it changed. */
