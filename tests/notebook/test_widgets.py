@@ -166,3 +166,25 @@ def test_a_debugger_whose_outputs_were_all_replaced_is_closed(rec: Record) -> No
     displays.begin("two")
     assert len(displays) == 0
     assert shown.comm is None
+
+
+def test_columns_leave_in_pieces_under_the_limit() -> None:
+    import numpy as np
+
+    sent: list[tuple[dict[str, Any], list[memoryview]]] = []
+
+    class Numbers:
+        def answer(self, ask: str, args: dict[str, Any], push: Any) -> dict[str, Any]:
+            columns = {"time": np.arange(args["size"]), "kind": np.arange(3, dtype=np.uint8)}
+            return {"level": ask, "columns": columns}
+
+    answerer = Answerer(Numbers(), lambda content, buffers=(): sent.append((content, buffers)))
+    answerer.hear({"id": 5, "ask": "window", "args": {"size": 300_000}})
+    assert [content.get("piece") for content, _ in sent] == [1, 1, None]
+    assert all(len(part) <= 900_000 for _, buffers in sent for part in buffers)
+    whole = b"".join(bytes(part) for _, buffers in sent for part in buffers)
+    time, kind = sent[-1][0]["ok"]["columns"]
+    assert (time["type"], kind["type"]) == ("float64", "uint8")
+    assert np.frombuffer(whole, "<f8", 300_000).tolist() == list(range(300_000))
+    assert whole[kind["offset"] : kind["offset"] + 3] == b"\0\1\2"
+    assert {content["id"] for content, _ in sent} == {5}

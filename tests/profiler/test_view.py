@@ -9,6 +9,7 @@ import pytest
 
 from tinylab.profiler import view
 from tinylab.profiler.capture import Capture, read_capture
+from tinylab.profiler.columns import pack
 from tinylab.profiler.demo import FOLDER
 from tinylab.profiler.sqtt.encode import InstSpec, Spec, WaveSpec, encode
 from tinylab.profiler.sqtt.lanes import viewer_lanes
@@ -148,7 +149,7 @@ def test_two_traces_compared(capture: Capture, trace: Trace) -> None:
 
 def test_buffers_unpack_to_what_was_packed(trace: Trace) -> None:
     arrays = view.wave_window(trace, *trace.span)
-    specs, blob = view.pack(arrays)
+    specs, blob = pack(arrays)
     for spec in specs:
         count = int(np.prod(spec["shape"]))
         got = np.frombuffer(blob, spec["type"], count, spec["offset"])

@@ -6,7 +6,7 @@ a column is merged with its neighbours of the same lane and said to be several (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -417,7 +417,7 @@ def _sums_by_class(trace: Trace, found: Detail, rows: Array) -> list[dict[str, A
     return sorted(out, key=lambda r: (-int(r["total"]), str(r["class"])))
 
 
-# *** search, comparison, transport
+# *** search, comparison
 
 
 def search(
@@ -499,26 +499,3 @@ def _beside(
         row["change"] = y["total"] / x["total"] if x and y and x["total"] else None
         rows.append(row)
     return rows
-
-
-def pack(arrays: Mapping[str, Any]) -> tuple[list[dict[str, Any]], bytes]:
-    """Columns as one buffer for a front end: (name, type, shape, offset) of each, and the bytes.
-
-    Little endian, each column at a multiple of eight; values that are no arrays are left out.
-    """
-    specs, blob = [], bytearray()
-    for name, column in arrays.items():
-        if not isinstance(column, np.ndarray):
-            continue
-        little = np.ascontiguousarray(column, column.dtype.newbyteorder("<"))
-        specs.append(
-            {
-                "name": name,
-                "type": column.dtype.name,
-                "shape": list(column.shape),
-                "offset": len(blob),
-            }
-        )
-        blob += little.tobytes()
-        blob += bytes(-len(blob) % 8)
-    return specs, bytes(blob)

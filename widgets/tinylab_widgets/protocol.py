@@ -1,4 +1,7 @@
-"""Between a widget's comm and `tinylab.lab`: questions come in, plain data goes out.
+"""Between a widget's comm and what answers: questions come in, plain data goes out.
+
+Columns of numbers (the key "columns" of an answer) travel as one buffer, in pieces that keep
+every message under 1 MB.
 
 The kernel's main thread may be busy with a cell: questions are answered wherever the message
 arrives (a subshell's thread where the kernel has them), and slow ones on a thread of their own.
@@ -8,32 +11,49 @@ import contextvars
 import math
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
 
-from tinylab.lab.desk import SLOW_ASKS, Desk
+from tinylab.lab.desk import SLOW_ASKS
+from tinylab.profiler.columns import pack
 
 Json = dict[str, Any]
-Send = Callable[[Json], None]
+
+
+# How a message leaves, with buffers where it has any: `send` of a widget.
+Send = Callable[..., None]
+
+
+class Desk(Protocol):
+    """What answers: the desk of a record, of a capture, of a profile."""
+
+    def answer(self, ask: str, args: Json, push: Callable[[Json], None]) -> Any:
+        """The answer to one question, as plain data."""
+
 
 _PUSHES_A_SECOND = 10
 # A record of more passes sends only those that did something: a message stays under 1 MB.
 _MOST_PASSES = 12_000
 _RUNS_WITH_SOURCE = 2
+_PIECE_BYTES = 900_000
 
 
 class Answerer:
-    """Answers the messages of one front end about one record."""
+    """Answers the messages of one front end about one record, capture or profile.
 
-    def __init__(self, desk: Desk, send: Send) -> None:
+    Questions in `slow` are answered from a thread of their own.
+    """
+
+    def __init__(self, desk: Desk, send: Send, slow: Collection[str] = SLOW_ASKS) -> None:
         self.desk = desk
+        self._slow = slow
         self._send = send
         self._sending = threading.Lock()
         self._pushed_at = 0.0
 
     def hear(self, message: Json) -> None:
         """Answer one message, at once or from a thread."""
-        if message.get("ask") in SLOW_ASKS:
+        if message.get("ask") in self._slow:
             # The thread answers in the name of the message that asked.
             context = contextvars.copy_context()
             run = (self._answer, message)
@@ -45,16 +65,30 @@ class Answerer:
         number, ask = message.get("id"), str(message.get("ask", ""))
         try:
             data = self.desk.answer(ask, message.get("args") or {}, self._push)
+            if isinstance(data, dict) and "columns" in data:
+                self._send_columns(number, data)
+                return
             if ask == "kernel":
                 data = light(data)
             self.send({"id": number, "ok": data if ask in _ALWAYS_FINITE else finite(data)})
         except Exception as error:  # a widget's errors appear in no cell: the view shows them
             self.send({"id": number, "error": sentence(error)})
 
-    def send(self, message: Json) -> None:
+    def send(self, message: Json, buffer: memoryview | None = None) -> None:
         """One message at a time, from whichever thread."""
         with self._sending:
-            self._send(message)
+            if buffer is None:
+                self._send(message)
+            else:
+                self._send(message, [buffer])
+
+    def _send_columns(self, number: Any, data: Json) -> None:
+        specs, blob = pack(data["columns"])
+        rest = memoryview(blob)
+        while len(rest) > _PIECE_BYTES:
+            self.send({"id": number, "piece": 1}, rest[:_PIECE_BYTES])
+            rest = rest[_PIECE_BYTES:]
+        self.send({"id": number, "ok": finite({**data, "columns": specs})}, rest)
 
     def _push(self, event: Json) -> None:
         now = time.monotonic()

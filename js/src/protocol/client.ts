@@ -1,12 +1,13 @@
 /** Questions to the kernel, and what is known of the way there. */
 import { Lane } from "../base/lanes.ts";
+import { type ColumnSpec, joined, unpackColumns } from "./columns.ts";
 import type { Answers } from "./types.ts";
 
 /** How messages travel: a Jupyter comm, or anything else that carries JSON both ways. */
 export interface Port {
   /** Throws if the other side has gone. */
   send(message: unknown): void;
-  listen(hear: (message: Reply | Push) => void): void;
+  listen(hear: (message: Reply | Push, buffers?: readonly DataView[]) => void): void;
   /** Calls back when the other side goes for good. */
   onGone(tell: () => void): void;
   /** Whether the kernel says that it has nothing to do, where that is known. */
@@ -15,6 +16,8 @@ export interface Port {
 
 export interface Reply {
   readonly id: number;
+  /** A part of the answer's buffer, sent ahead; the answer brings the last. */
+  readonly piece?: number;
   readonly ok?: unknown;
   readonly error?: string;
 }
@@ -25,7 +28,6 @@ export interface Push {
 }
 
 export type Link = "ready" | "waiting" | "busy" | "gone";
-export type Question = keyof Answers;
 
 /** The kernel is not there any more. */
 export class KernelGone extends Error {
@@ -39,6 +41,7 @@ interface Pending {
   readonly reject: (error: unknown) => void;
   readonly patient: boolean;
   readonly since: number;
+  readonly pieces: DataView[];
 }
 
 const WAITING_MS = 120;
@@ -49,13 +52,15 @@ const LOOK_MS = 1000;
 const IDLE_LOOKS = 4;
 
 /**
- * Asks questions by lane: of each kind one is on its way and one waits, the newest.
+ * Asks questions by lane: what may be asked, and what answers it, is told by `All`.
+ *
+ * Of each kind one is on its way and one waits, the newest.
  *
  * `onLink` hears how the kernel answers: ready, waiting (asked a moment ago), busy (no answer for
  * over half a second), gone.
  */
-export class Client {
-  readonly #lanes = new Map<string, Lane<readonly [Question, object], unknown>>();
+export class Client<All extends object = Answers> {
+  readonly #lanes = new Map<string, Lane<readonly [string, object], unknown>>();
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
   #link: Link = "ready";
@@ -67,7 +72,7 @@ export class Client {
     private readonly onLink: (link: Link) => void,
     private readonly onPush: (push: Push) => void,
   ) {
-    port.listen((message) => this.#hear(message));
+    port.listen((message, buffers) => this.#hear(message, buffers ?? []));
     port.onGone(() => this.#end());
   }
 
@@ -80,14 +85,18 @@ export class Client {
     return this.#lastId;
   }
 
-  ask<Q extends Question>(question: Q, args: object, lane: string = question): Promise<Answers[Q]> {
+  ask<Q extends keyof All & string>(
+    question: Q,
+    args: object,
+    lane: string = question,
+  ): Promise<All[Q]> {
     if (this.#link === "gone") return Promise.reject(new KernelGone());
     let queue = this.#lanes.get(lane);
     if (!queue) {
       queue = new Lane(([name, given]) => this.#send(name, given));
       this.#lanes.set(lane, queue);
     }
-    return queue.ask([question, args]) as Promise<Answers[Q]>;
+    return queue.ask([question, args]) as Promise<All[Q]>;
   }
 
   /** A message that expects no answer. Nothing happens if the kernel has gone. */
@@ -104,7 +113,7 @@ export class Client {
     return this.#lanes.get(lane)?.busy ?? false;
   }
 
-  #send(question: Question, args: object): Promise<unknown> {
+  #send(question: string, args: object): Promise<unknown> {
     return new Promise((resolve, reject) => {
       if (this.#link === "gone") {
         reject(new KernelGone());
@@ -114,7 +123,7 @@ export class Client {
       const id = this.#lastId;
       // A run takes as long as it takes: it says nothing about whether the kernel answers.
       const patient = question === "run";
-      this.#pending.set(id, { resolve, reject, patient, since: Date.now() });
+      this.#pending.set(id, { resolve, reject, patient, since: Date.now(), pieces: [] });
       try {
         this.port.send({ id, ask: question, args });
         this.#look();
@@ -124,16 +133,18 @@ export class Client {
     });
   }
 
-  #hear(message: Reply | Push): void {
+  #hear(message: Reply | Push, buffers: readonly DataView[]): void {
     if ("event" in message) {
       this.onPush(message);
       return;
     }
     const pending = this.#pending.get(message.id);
     if (!pending) return;
+    pending.pieces.push(...buffers);
+    if (message.piece !== undefined) return;
     this.#pending.delete(message.id);
     if (message.error !== undefined) pending.reject(new Error(message.error));
-    else pending.resolve(message.ok);
+    else settle(pending, message.ok);
     // The next request of the lane is sent in a microtask: look after that.
     setTimeout(() => this.#look(), 0);
   }
@@ -171,4 +182,19 @@ export class Client {
     const next = age < WAITING_MS ? WAITING_MS - age : age < BUSY_MS ? BUSY_MS - age : LOOK_MS;
     this.#timer = setTimeout(() => this.#look(), next + 1);
   }
+}
+
+function settle(pending: Pending, answer: unknown): void {
+  try {
+    pending.resolve(withColumns(answer, pending.pieces));
+  } catch (error) {
+    pending.reject(error);
+  }
+}
+
+/** An answer with its columns in place of where they stand in the buffer. */
+function withColumns(answer: unknown, pieces: readonly DataView[]): unknown {
+  const specs = (answer as { columns?: readonly ColumnSpec[] } | null)?.columns;
+  if (pieces.length === 0 || !specs) return answer;
+  return { ...(answer as object), columns: unpackColumns(specs, joined(pieces)) };
 }

@@ -88,7 +88,9 @@ function portOf(model: WidgetModel, signal?: AbortSignal): Port {
       if (model.widget_manager?.kernel === null) throw new Error("there is no kernel");
       model.send(message);
     },
-    listen: (hear) => model.on("msg:custom", ((message: Reply | Push) => hear(message)) as never),
+    listen: (hear) =>
+      model.on("msg:custom", ((message: Reply | Push, buffers?: DataView[]) =>
+        hear(message, buffers)) as never),
     onGone: (tell) => {
       // The event brings the Backbone model, which knows whether its comm lives.
       model.on("comm_live_update", ((live: { comm_live?: boolean }) => {
