@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from tinylab.profiler import view
+from tinylab.profiler import find, view
 from tinylab.profiler.capture import Capture, read_capture
 from tinylab.profiler.columns import pack
 from tinylab.profiler.demo import FOLDER
@@ -130,11 +130,11 @@ def test_the_program_with_its_figures(capture: Capture, trace: Trace) -> None:
 
 
 def test_search_finds_classes_and_instructions(capture: Capture, trace: Trace) -> None:
-    found = list(view.search(trace, "barrier", capture.program(0)))
+    found = list(find.search(trace, "barrier", capture.program(0)))
     assert len(found) == 6
     assert {f["pc"] for f in found} == {4180}
-    assert len(list(view.search(trace, "salu", limit=5))) == 5
-    assert list(view.search(trace, "no such thing")) == []
+    assert len(list(find.search(trace, "salu", limit=5))) == 5
+    assert list(find.search(trace, "no such thing")) == []
 
 
 def test_two_traces_compared(capture: Capture, trace: Trace) -> None:
@@ -183,8 +183,8 @@ def test_problems_are_counted_in_words() -> None:
     writer.raw("INST", wave=2, op=0x7F)
     trace = Trace(writer.finish()).index()
     notes = view.notes(trace)
-    assert "1 times the hardware says that packets were lost" in notes
-    assert "1 waves have no end" in notes
-    assert "1 ends of waves have no start" in notes
-    assert "1 executions have no issue" in notes
+    assert "packets were lost once, as the hardware says" in notes
+    assert "1 wave has no end" in notes
+    assert "1 end of a wave has no start" in notes
+    assert "1 execution has no issue" in notes
     assert "0x7f" in [r["class"] for r in view.class_table(trace)]

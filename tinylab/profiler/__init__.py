@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tinylab.profiler.advice import advise as advise
-    from tinylab.profiler.capture import Capture as Capture, read_capture as read_capture
+    from tinylab.profiler.capture import (
+        Capture as Capture,
+        Captures as Captures,
+        read_capture as read_capture,
+        read_captures as read_captures,
+    )
     from tinylab.profiler.counters.cache import Cache as Cache
     from tinylab.profiler.counters.counted import count as count
     from tinylab.profiler.counters.data import Counters as Counters
     from tinylab.profiler.counters.estimated import estimate as estimate
+    from tinylab.profiler.desk import Desk as Desk, desk_of as desk_of
     from tinylab.profiler.sqtt.encode import encode as encode
     from tinylab.profiler.sqtt.trace import Trace as Trace
     from tinylab.profiler.summary import summarize as summarize
@@ -25,7 +31,11 @@ _HOMES = {
     "count": "counters.counted",
     "estimate": "counters.estimated",
     "Capture": "capture",
+    "Captures": "capture",
     "read_capture": "capture",
+    "read_captures": "capture",
+    "Desk": "desk",
+    "desk_of": "desk",
     "Trace": "sqtt.trace",
     "encode": "sqtt.encode",
     "summarize": "summary",

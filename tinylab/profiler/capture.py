@@ -64,6 +64,7 @@ class StreamInfo:
     xcc: int
     itrace: bool
     file: str
+    family: str | None = None  # packet table to use, instead of what the header says
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class CountersInfo:
     schedule: tuple[ScheduleEntry, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Capture:
     """All events of a capture; blobs are opened on demand."""
 
@@ -118,15 +119,17 @@ class Capture:
 
     def trace(self, stream: StreamInfo, exact_time: bool = False) -> Trace:
         """A stream, not yet read; without program counters if its program cannot be read."""
+        code, load_base = None, 0
         try:
             program = self.program(stream.program)
-            program.code  # noqa: B018  reads it
+            code, load_base = program.code, program.info.load_base
         except CaptureError:
-            return Trace(self.blob(stream.file), exact_time=exact_time, itrace=stream.itrace)
+            pass  # what there is to see without addresses is shown
         return Trace(
             self.blob(stream.file),
-            program.code,
-            program.info.load_base,
+            code,
+            load_base,
+            family=stream.family,
             exact_time=exact_time,
             itrace=stream.itrace,
         )
@@ -146,6 +149,13 @@ class Capture:
         tags |= {c.exec_tag for c in self.counters if c.program == program}
         tags |= {r.exec_tag for r in self.ranges if r.program == program and r.exec_tag is not None}
         return sorted(tags | {exec_tag}).index(exec_tag) + 1
+
+
+@dataclass(eq=False)
+class Captures:
+    """Several captures, to be looked at together."""
+
+    captures: tuple[Capture, ...]
 
 
 @dataclass
@@ -197,12 +207,27 @@ def map_file(path: Path) -> memoryview:
         raise CaptureError(f"cannot read {path.name}: {e}") from None
 
 
-def read_capture(path: str | Path) -> Capture:
-    """The capture in a folder, or the one that a capture.json describes.
+def read_captures(*paths: str | Path) -> Captures:
+    """Several captures, to compare their counters and traces.
+
+    Raises: CaptureError if one of them cannot be read.
+    """
+    return Captures(tuple(read_capture(path) for path in paths))
+
+
+def read_capture(path: str | Path, family: str | None = None) -> Capture:
+    """The capture in a folder, the one that a capture.json describes, or a bare .sqtt stream.
+
+    Args:
+        path: the folder or file.
+        family: packet table of a bare stream, instead of what its header says.
 
     Raises: CaptureError that says which value makes no sense.
     """
     path = Path(path)
+    if path.suffix == ".sqtt" and path.is_file():
+        bare = StreamInfo(1, 0, 0, 0, True, path.name, family)
+        return Capture(path.parent, path.stem, "", streams=(bare,))
     file = path / "capture.json" if path.is_dir() else path
     if not file.is_file():
         near = sorted(p.parent.name for p in path.glob("*/capture.json")) if path.is_dir() else []

@@ -6,7 +6,7 @@ a column is merged with its neighbours of the same lane and said to be several (
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -74,24 +74,42 @@ def instruction_count(trace: Trace) -> int:
 def notes(trace: Trace) -> list[str]:
     """Sentences for what is absent, and for what went wrong."""
     out = [str(f) for f in trace.faults]
-    if trace.done and not len(trace.waves()):
+    if not trace.size_bytes:
+        out = ["nothing was captured here", *out]
+    elif trace.done and not len(trace.waves()):
         out.append("no wave ran on this shader engine")
     elif trace.done and not instruction_count(trace):
         out.append("waves, but no instructions: they were traced on another engine or unit")
     elif instruction_count(trace) and trace.program is None:
         out.append("no code object: instructions have no addresses")
     problems = trace.problems
-    return out + [f"{problems[key]} {words}" for key, words in _PROBLEMS.items() if problems[key]]
+    return out + [words(problems[key]) for key, words in _PROBLEMS.items() if problems[key]]
+
+
+def _counted(one: str, many: str) -> Callable[[int], str]:
+    return lambda n: one if n == 1 else many.format(n=n)
 
 
 _PROBLEMS = {
-    "lost": "times the hardware says that packets were lost",
-    "registers_dropped": "times the hardware says that register writes were dropped",
-    "undecoded_nibbles": "half bytes that start no packet were skipped",
-    "odd_timestamps": "timestamps that are not absolute were passed over",
-    "waves_unclosed": "waves have no end",
-    "waves_unopened": "ends of waves have no start",
-    "executions_unmatched": "executions have no issue",
+    "lost": _counted(
+        "packets were lost once, as the hardware says",
+        "packets were lost {n} times, as the hardware says",
+    ),
+    "registers_dropped": _counted(
+        "register writes were dropped once, as the hardware says",
+        "register writes were dropped {n} times, as the hardware says",
+    ),
+    "undecoded_nibbles": _counted(
+        "1 half byte starts no packet and was skipped",
+        "{n} half bytes start no packet and were skipped",
+    ),
+    "odd_timestamps": _counted(
+        "1 timestamp is not absolute and was passed over",
+        "{n} timestamps are not absolute and were passed over",
+    ),
+    "waves_unclosed": _counted("1 wave has no end", "{n} waves have no end"),
+    "waves_unopened": _counted("1 end of a wave has no start", "{n} ends of waves have no start"),
+    "executions_unmatched": _counted("1 execution has no issue", "{n} executions have no issue"),
 }
 
 
@@ -274,7 +292,7 @@ def instruction_window(trace: Trace, start: int, end: int, columns: int = 2000) 
     if len(trace.chunks_of(start, end)) > DETAIL_CHUNKS:
         return {"level": "density", **density(trace, start, end)}
     found = detail(trace, start, end)
-    lane, first, last, row = _bars(found)
+    lane, first, last, row = bars(found)
     inside = np.flatnonzero((first < end) & (last > start))
     order = inside[np.lexsort((first[inside], lane[inside]))]
     lane, first, last, row = lane[order], first[order], last[order], row[order]
@@ -300,7 +318,7 @@ def instruction_window(trace: Trace, start: int, end: int, columns: int = 2000) 
     }
 
 
-def _bars(found: Detail) -> tuple[Array, Array, Array, Array]:
+def bars(found: Detail) -> tuple[Array, Array, Array, Array]:
     """Lane, start, end and event row of all bars: a wave's event lasts until its next."""
     real = np.flatnonzero(is_instruction(found.events))
     events = found.events
@@ -336,17 +354,31 @@ def barrier_waits(trace: Trace, start: int, end: int) -> Arrays:
     """Waits at barriers in a window: slot, start, end. A ready slot ends its wait early."""
     found = detail(trace, start, end)
     events = found.events
+    rows, ends = barrier_ends(trace, found)
+    inside = (events.time[rows] < end) & (events.time[rows] + found.latency[rows] > start)
+    rows = rows[inside]
+    return {"slot": events.slot[rows], "start": events.time[rows], "end": ends[inside]}
+
+
+def barrier_ends(trace: Trace, found: Detail) -> tuple[Array, Array]:
+    """Rows of the events at barriers whose wave went on, and when it could: ready, or at its next.
+
+    A slot that becomes ready (WAVERDY) while it waits ends its wait.
+    """
+    events = found.events
     codes = [c for c, n in trace.table.ops.items() if n in ("BARRIER", "BARRIER_SIGNAL")]
     rows = np.flatnonzero(np.isin(events.op, codes) & (found.latency >= 0))
-    rows = rows[(events.time[rows] < end) & (events.time[rows] + found.latency[rows] > start)]
     ends = events.time[rows] + found.latency[rows]
-    for i, row in enumerate(rows):
-        slot, time = int(events.slot[row]), int(events.time[row])
-        lo, hi = np.searchsorted(found.ready_time, [time, int(ends[i])], "left")
-        ready = found.ready_time[lo:hi][(found.ready_mask[lo:hi] >> slot & 1) == 1]
-        later = ready[ready > time]
-        ends[i] = later[0] if len(later) else ends[i]
-    return {"slot": events.slot[rows], "start": events.time[rows], "end": ends}
+    for slot in np.unique(events.slot[rows]).tolist():
+        mine = np.flatnonzero(events.slot[rows] == slot)
+        ready = found.ready_time[(found.ready_mask >> slot & 1) == 1]
+        if not len(ready):
+            continue
+        after = np.searchsorted(ready, events.time[rows[mine]], "right")
+        first = ready[np.minimum(after, len(ready) - 1)]
+        ready_first = (after < len(ready)) & (first < ends[mine])
+        ends[mine] = np.where(ready_first, first, ends[mine])
+    return rows, ends
 
 
 # *** tables
@@ -392,12 +424,43 @@ def selection(trace: Trace, start: int, end: int) -> dict[str, Any]:
         "mean_occupancy": int(lived.sum()) / max(end - start, 1),
     }
     if len(trace.chunks_of(start, end)) > DETAIL_CHUNKS:
-        return {**out, "classes": [], "note": "too wide for sums over instructions"}
+        note = "too wide for latencies: hits only"
+        return {**out, "classes": _hits_by_class(trace, start, end), "note": note}
     found = detail(trace, start, end)
+    return {**out, "classes": _sums_by_class(trace, found, _own_rows(found, start, end))}
+
+
+def _own_rows(found: Detail, start: int, end: int) -> Array:
+    """Instructions of the traced waves in a stretch of time."""
     events = found.events
     own = is_instruction(events) & (events.action != FOREIGN)
-    rows = np.flatnonzero(own & (events.time >= start) & (events.time < end))
-    return {**out, "classes": _sums_by_class(trace, found, rows)}
+    return np.flatnonzero(own & (events.time >= start) & (events.time < end))
+
+
+def _hits_by_class(trace: Trace, start: int, end: int) -> list[dict[str, Any]]:
+    """How many of each class a wide stretch holds: chunks inside it whole, the two at its ends cut.
+
+    Starts of waves are no instructions, and other SIMDs have no latencies to compare with.
+    """
+    chunks = trace.chunks_of(start, end)
+    hits = np.sum(trace.activity[chunks.start + 1 : chunks.stop - 1], axis=0)
+    for number in (chunks.start, chunks.stop - 1):
+        found = detail_of_chunks(trace, range(number, number + 1))
+        began = trace.states[number].cursor.position
+        own = _own_rows(found, start, end)
+        own = own[found.events.packet[own] >= began]
+        hits = hits + np.bincount(class_of(found.events)[own], minlength=len(hits))
+    hits[256 + trace.table.kind[trace.table.start]] = 0
+    hits[_foreign_classes(trace)] = 0
+    names = {int(n): class_name(trace.table, int(n)) for n in np.flatnonzero(hits)}
+    rows = [{"class": name, "category": category_of(name), "hits": int(hits[n])}
+            for n, name in names.items()]  # fmt: skip
+    return sorted(rows, key=lambda r: (-int(r["hits"]), str(r["class"])))
+
+
+def _foreign_classes(trace: Trace) -> Array:
+    """Classes of other SIMDs."""
+    return np.flatnonzero(categories(trace.table) == CATEGORIES.index("other SIMD"))
 
 
 def _sums_by_class(trace: Trace, found: Detail, rows: Array) -> list[dict[str, Any]]:
@@ -417,47 +480,7 @@ def _sums_by_class(trace: Trace, found: Detail, rows: Array) -> list[dict[str, A
     return sorted(out, key=lambda r: (-int(r["total"]), str(r["class"])))
 
 
-# *** search, comparison
-
-
-def search(
-    trace: Trace, words: str, loaded: LoadedProgram | None = None, limit: int = 1000
-) -> Iterator[dict[str, Any]]:
-    """Events whose class, or whose instruction's text, holds ``words``; at most ``limit``."""
-    wanted = words.lower()
-    table = trace.table
-    classes = [n for n in range(512) if _named(trace, n) and wanted in class_name(table, n).lower()]
-    lines = _lines_with(trace, wanted, loaded)
-    found = 0
-    for number in range(len(trace.states)):
-        if not trace.activity[number][classes].any() and not len(lines):
-            continue
-        part = trace.part(number)
-        events, pcs = part.events, part.pcs
-        numbers = trace.program.numbers(pcs) if trace.program else pcs
-        hit = np.isin(class_of(events), classes) | np.isin(numbers, lines)
-        hit[: part.first] = False
-        for row in np.flatnonzero(hit & is_instruction(events)):
-            if found == limit:
-                return
-            found += 1
-            yield {
-                "time": int(events.time[row]),
-                "slot": int(events.slot[row]),
-                "op": events.op_name(int(row)),
-                "pc": int(pcs[row]) if pcs[row] >= 0 else None,
-            }
-
-
-def _named(trace: Trace, number: int) -> bool:
-    return number in trace.table.ops if number < 256 else number - 256 < len(trace.table.kinds)
-
-
-def _lines_with(trace: Trace, wanted: str, loaded: LoadedProgram | None) -> list[int]:
-    if trace.program is None or loaded is None:
-        return []
-    count = len(trace.program.instructions)
-    return [n for n in range(count) if wanted in loaded.line(n).lower()]
+# *** comparison
 
 
 def compare(

@@ -96,6 +96,7 @@ class Trace:
             itrace: whether the stream has packets of instructions; without, waves only.
             chunk_nibbles: distance of the places from which decoding can begin.
         """
+        self.size_bytes = len(data)
         self.stream = open_stream(data, family, exact_time)
         self.table = self.stream.table
         self.program, self.load_base, self.itrace = program, load_base, itrace
