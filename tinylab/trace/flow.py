@@ -21,7 +21,7 @@ class Flow:
     def ran(
         self, kernel: int, buffers: Sequence[Any], ins: Collection[int], outs: Collection[int]
     ) -> set[int]:
-        """A kernel ran with these buffers, read some and wrote some: the kernels that it follows."""
+        """A kernel ran with these buffers, read some and wrote some: the kernels it follows."""
         slots = range(len(buffers))
         found = {w for slot in slots if slot in ins for w in self._writers(buffers[slot])}
         for slot in slots:
