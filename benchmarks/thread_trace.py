@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tinylab.profiler import view
+from tinylab.profiler import scene, view
 from tinylab.profiler.capture import read_capture
 from tinylab.profiler.demo import FOLDER
 from tinylab.profiler.sqtt.decode import Cursor, open_stream, packets
@@ -60,8 +60,8 @@ def first(trace: Trace) -> None:
 
 
 def window(trace: Trace, start: int, end: int) -> None:
-    view.instruction_window(trace, start, end)
-    view.wave_window(trace, start, end)
+    scene.lane_window(trace, start, end)
+    scene.activity_window(trace, start, end)
     view.occupancy_window(trace, start, end)
 
 

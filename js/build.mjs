@@ -87,7 +87,11 @@ if (process.argv.includes("--dev")) {
   await build({
     ...common,
     plugins,
-    entryPoints: { debugger: "src/widgets/debugger.ts", loader: "src/widgets/loader.ts" },
+    entryPoints: {
+      debugger: "src/widgets/debugger.ts",
+      profile: "src/widgets/profile.ts",
+      loader: "src/widgets/loader.ts",
+    },
     outdir: out,
   });
 }

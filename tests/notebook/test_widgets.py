@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tinylab_widgets import messages
+from tinylab_widgets import capture_messages, messages
 from tinylab_widgets.assets import Assets, static_text
 from tinylab_widgets.debugger import Debugger, debugger_of
 from tinylab_widgets.displays import Displays
@@ -47,6 +47,9 @@ def test_the_front_ends_types_are_ours() -> None:
     types = (ROOT / "js/src/protocol/types.ts").read_text()
     renew = "python -m tinylab_widgets.messages > js/src/protocol/types.ts"
     assert types == messages.typescript(), renew
+    types = (ROOT / "js/src/protocol/capture_types.ts").read_text()
+    renew = "python -m tinylab_widgets.capture_messages > js/src/protocol/capture_types.ts"
+    assert types == capture_messages.typescript(), renew
 
 
 @pytest.mark.parametrize(
@@ -149,8 +152,10 @@ def test_a_front_end_cannot_overwrite_the_record(rec: Record) -> None:
 
 def test_the_loader_is_small_and_the_bundle_is_shared(rec: Record) -> None:
     assert len(static_text("loader.js")) < 1500
-    assert Assets.shared() is Assets.shared()
-    assert Assets.shared().code == static_text("debugger.js")
+    shared = Assets.shared("debugger.js")
+    assert shared is Assets.shared("debugger.js")
+    assert shared is not Assets.shared("profile.js")
+    assert shared.code == static_text("debugger.js")
     assert len(str(debugger_of(rec)._esm)) < 1500
 
 

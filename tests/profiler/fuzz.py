@@ -14,9 +14,11 @@ import time
 from pathlib import Path
 
 from tinylab.errors import CaptureError
-from tinylab.profiler import report, view
+from tinylab.profiler import page, report, scene
 from tinylab.profiler.capture import read_capture
+from tinylab.profiler.columns import pack
 from tinylab.profiler.demo import FOLDER
+from tinylab.profiler.desk import Desk
 from tinylab.profiler.sqtt.lanes import viewer_lanes
 from tinylab.profiler.summary import summarize
 
@@ -84,18 +86,36 @@ def read_all(folder: Path) -> None:
     """
     capture = read_capture(folder)
     summarize(capture)
+    page.mimebundle(capture)
     for counters in capture.counters:
         list(report.counter_sections(capture, counters))
     for stream in capture.streams:
         trace = capture.trace(stream).index()
-        view.overview(trace)
-        start, end = trace.span
-        view.instruction_window(trace, start, end)
-        view.occupancy_window(trace, start, end, 50)
-        view.selection(trace, start, end)
-        view.class_table(trace)
         viewer_lanes(trace)
         list(report.listing(trace))
+    view_all(Desk((capture,)))
+
+
+def view_all(desk: Desk) -> None:
+    """All that a viewer asks."""
+    json.dumps(desk.overview())
+    for number in range(len(desk.streams)):
+        info = desk.advance(number, 5)["info"]
+        start, end = info["span"]
+        for left, right, columns in ((start, end, 300), (0, info["end"], 50), (end - 9, end, 9)):
+            pack(desk.window(number, left, right, columns, mark=1)["columns"])
+        desk.window(number, start, end, 100, [0, 1, 256, scene.WAVE_LANE])
+        desk.selection(number, start, end)
+        desk.classes(number)
+        desk.program(number)
+        desk.search(number, "salu")
+        desk.beside(number, 3, start - 1)
+        desk.compare(number, 0)
+    for number in range(len(desk.readouts)):
+        rows = desk.counters(number)["rows"]
+        for row in rows[:3]:
+            desk.grid(number, row["name"], ["se", "xcc"], ["wgp"])
+    desk.together(range(len(desk.readouts)))
 
 
 def run(count: int, seed: int = 0) -> dict[str, int]:

@@ -7,10 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from tinylab.profiler import find, view
+from tinylab.profiler import find, scene, view
 from tinylab.profiler.capture import Capture, read_capture
 from tinylab.profiler.columns import pack
 from tinylab.profiler.demo import FOLDER
+from tinylab.profiler.sqtt.categories import CATEGORIES
 from tinylab.profiler.sqtt.encode import InstSpec, Spec, WaveSpec, encode
 from tinylab.profiler.sqtt.lanes import viewer_lanes
 from tinylab.profiler.sqtt.trace import Trace
@@ -55,11 +56,9 @@ def test_windows_are_the_same_for_any_chunks(capture: Capture, trace: Trace, nib
     assert viewer_lanes(small) == viewer_lanes(trace)
     width = (end - start) // 8
     for left in range(start, end, width):
-        a = view.instruction_window(trace, left, left + width, 1 << 30)
-        b = view.instruction_window(small, left, left + width, 1 << 30)
-        assert {k: np.asarray(v).tolist() for k, v in a.items()} == {
-            k: np.asarray(v).tolist() for k, v in b.items()
-        }
+        a = scene.lane_window(trace, left, left + width, 1 << 30)["columns"]
+        b = scene.lane_window(small, left, left + width, 1 << 30)["columns"]
+        assert {k: v.tolist() for k, v in a.items()} == {k: v.tolist() for k, v in b.items()}
         assert view.selection(trace, left, left + width) == view.selection(
             small, left, left + width
         )
@@ -67,41 +66,44 @@ def test_windows_are_the_same_for_any_chunks(capture: Capture, trace: Trace, nib
 
 def test_a_window_shows_what_lanes_show(trace: Trace) -> None:
     start, end = trace.span
-    found = view.instruction_window(trace, start, end + 1, 1 << 30)
+    found = scene.lane_window(trace, start, end + 1, 1 << 30)["columns"]
+    bars = found["lane"] < scene.WAVE_LANE
     lanes = viewer_lanes(trace)
     waves = sum(len(v) for k, v in lanes.items() if k.startswith("WAVE"))
-    assert int((found["lane"] < view.UNIT_LANE).sum()) == waves
-    assert int((found["lane"] >= view.UNIT_LANE).sum()) == sum(map(len, lanes.values())) - waves
-    assert found["count"].sum() == sum(map(len, lanes.values()))
+    own = (found["lane"] < scene.UNIT_LANE) | (found["lane"] == scene.OTHER_LANE)
+    assert int(own.sum()) == waves
+    assert int((bars & ~own).sum()) == sum(map(len, lanes.values())) - waves
+    assert found["count"][bars].sum() == sum(map(len, lanes.values()))
 
 
 def test_merging_keeps_counts_and_ends(trace: Trace) -> None:
     start, end = trace.span
-    fine = view.instruction_window(trace, start, end + 1, 1 << 30)
-    coarse = view.instruction_window(trace, start, end + 1, 40)
+    fine = scene.lane_window(trace, start, end + 1, 1 << 30)["columns"]
+    coarse = scene.lane_window(trace, start, end + 1, 40)["columns"]
     assert coarse["count"].sum() == fine["count"].sum()
     assert len(coarse["start"]) < len(fine["start"]) / 2
-    assert coarse["end"].max() == fine["end"].max()
+    assert (coarse["start"] + coarse["length"]).max() == (fine["start"] + fine["length"]).max()
 
 
 def test_wide_windows_are_densities(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = small_chunks(capture, 64)
-    monkeypatch.setattr(view, "DETAIL_CHUNKS", 4)
-    found = view.instruction_window(trace, *trace.span)
-    assert found["level"] == "density"
+    found = view.density(trace, *trace.span)
     real = view.instruction_count(trace)
-    starts = int(found["counts"][:, view.CATEGORIES.index("other")].sum())
+    starts = int(found["counts"][:, CATEGORIES.index("other")].sum())
     assert found["counts"].sum() - starts == real + 6  # ends count too
+    monkeypatch.setattr(view, "DETAIL_CHUNKS", 4)
     assert view.selection(trace, *trace.span)["note"]
 
 
 def test_waves_in_a_window_merge_by_lane(trace: Trace) -> None:
     start, end = trace.span
-    every = view.wave_window(trace, start, end)
-    assert every["count"].sum() == 96
-    assert len(view.wave_lanes(trace)) == len(np.unique(every["lane"]))
+    every = scene.lane_window(trace, start, end)["columns"]
+    waves = every["lane"] >= scene.WAVE_LANE
+    assert every["count"][waves].sum() == 96
+    assert len(view.wave_lanes(trace)) == len(np.unique(every["lane"][waves]))
     many: list[Spec] = [WaveSpec(10 * i, 10 * i + 5, slot=i % 2) for i in range(400)]
-    merged = view.wave_window(Trace(encode("rdna3", many)).index(), 0, 4000, 10)
+    lanes = [scene.WAVE_LANE, scene.WAVE_LANE + 1]
+    merged = scene.lane_window(Trace(encode("rdna3", many)).index(), 0, 4000, 10, lanes)["columns"]
     assert merged["count"].sum() == 400
     assert len(merged["lane"]) == 20
 
@@ -123,9 +125,10 @@ def test_the_program_with_its_figures(capture: Capture, trace: Trace) -> None:
     rows = view.instruction_table(trace, capture.program(0))
     assert len(rows) == 24
     assert sum(r["hits"] for r in rows) == trace.mapped
-    hot = max(rows, key=lambda r: r["total"])
-    assert hot["number"] == 7  # before the wait for memory
-    assert rows[8]["stall"] > 0.8 * hot["total"]
+    before = max(rows, key=lambda r: r["total"])
+    assert before["number"] == 7  # before the wait for memory
+    assert rows[8]["stall"] > 0.8 * before["total"]
+    assert max(rows, key=lambda r: r["time"])["number"] == 8  # the wait itself
     assert abs(sum(r["share"] for r in rows) - 1) < 1e-9
 
 
@@ -148,7 +151,7 @@ def test_two_traces_compared(capture: Capture, trace: Trace) -> None:
 
 
 def test_buffers_unpack_to_what_was_packed(trace: Trace) -> None:
-    arrays = view.wave_window(trace, *trace.span)
+    arrays = scene.lane_window(trace, *trace.span)["columns"]
     specs, blob = pack(arrays)
     for spec in specs:
         count = int(np.prod(spec["shape"]))
@@ -167,7 +170,7 @@ def test_indexing_tells_progress_and_can_be_cancelled(capture: Capture) -> None:
     trace.index(heard.append, cancelled=lambda: trace.progress > 0.5)
     assert 0.5 < trace.progress < 1
     assert not trace.done
-    assert len(view.instruction_window(trace, 0, trace.end_time)["lane"])
+    assert len(scene.lane_window(trace, 0, trace.end_time)["columns"]["lane"])
     assert trace.advance(10) is False
     assert trace.problems == Trace(blob).index().problems
 

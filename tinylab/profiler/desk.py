@@ -24,7 +24,7 @@ from tinylab.profiler.capture import (
     StreamInfo,
 )
 from tinylab.profiler.counters import grid
-from tinylab.profiler.sqtt.categories import CATEGORIES
+from tinylab.profiler.sqtt.categories import CATEGORIES, categories
 from tinylab.profiler.sqtt.trace import Trace
 
 Json = dict[str, Any]
@@ -32,7 +32,7 @@ _SMALL_BYTES = 1 << 20  # streams up to this size are read to see what is in the
 _MOST_SECONDS = 2.0
 _MOST_COLUMNS = 20_000
 _MOST_ROWS = 4000
-_FIGURES = ("hits", "total", "mean", "longest", "stall")
+_FIGURES = ("hits", "total", "mean", "longest", "stall", "time")
 
 
 class Desk:
@@ -129,6 +129,8 @@ class Desk:
         info = view.overview(trace)
         names = {str(number): name for number, name in scene.class_names(trace).items()}
         info["notes"] = [*self._where_to_look(found, info), *info["notes"]]
+        by_class = categories(trace.table)
+        info["used"] = sorted({int(by_class[int(number)]) for number in names})
         info |= {"lanes": {k: v for k, v in seen.items() if k != "waves"}, "classes": names}
         info |= {"most_waves": int(trace.occupancy()[1].max(initial=0))}
         return {**out, "info": info, "columns": {"waves": seen["waves"]}}
@@ -174,7 +176,7 @@ class Desk:
     def program(self, stream: int, first: int = 0, last: int | None = None) -> Json:
         """Instructions of a stream's program with their figures, some thousand at a time.
 
-        "rows" has pc, text and target of each, "columns" hits, total, mean, longest and stall.
+        "rows" has pc, text and target of each; "columns" hits, total, mean, longest, stall, time.
         """
         found = self.stream(stream)
         trace, loaded = found.trace, found.loaded
@@ -190,7 +192,8 @@ class Desk:
             rows.append([instruction.pc, text, instruction.target])
         sums = trace.tally.by_instruction
         timed = np.maximum(sums.timed, 1)
-        figures = (sums.hits, sums.latency, sums.latency / timed, sums.longest, sums.stall)
+        mean = sums.latency / timed
+        figures = (sums.hits, sums.latency, mean, sums.longest, sums.stall, sums.time)
         return {
             "total": total,
             "first": first,

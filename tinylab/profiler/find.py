@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tinylab.profiler import scene, view
 from tinylab.profiler.capture import LoadedProgram
 from tinylab.profiler.sqtt.events import is_instruction
-from tinylab.profiler.sqtt.native import Array
 from tinylab.profiler.sqtt.stats import class_name, class_of
 from tinylab.profiler.sqtt.trace import Trace
 
@@ -41,7 +41,7 @@ def search_page(
 ) -> dict[str, Any]:
     """Hits from a chunk on; "next" is the chunk to go on with, None at the end.
 
-    {"hits": [{"time", "slot", "op", "pc"}, ...], "next": 12, "of": 40}
+    {"hits": [{"time", "lane", "start", "end", "op", "pc"}, ...], "next": 12, "of": 40}
     """
     query = _Query(trace, words, loaded)
     until = time.perf_counter() + seconds
@@ -71,21 +71,30 @@ class _Query:
         trace = self.trace
         if not trace.activity[number][self.classes].any() and not self.lines:
             return []
-        part = trace.part(number)
-        events = part.events
-        numbers = trace.program.numbers(part.pcs) if trace.program else part.pcs
+        found = view.detail_of_chunks(trace, range(number, number + 1))
+        events = found.events
+        numbers = trace.program.numbers(found.pcs) if trace.program else found.pcs
         hit = np.isin(class_of(events), self.classes) | np.isin(numbers, self.lines)
-        hit[: part.first] = False
-        rows = np.flatnonzero(hit & is_instruction(events))[:limit]
+        rows = np.flatnonzero(hit & found.own & is_instruction(events))[:limit].tolist()
         return [
             {
-                "time": int(events.time[row]),
-                "slot": int(events.slot[row]),
-                "op": events.op_name(int(row)),
-                "pc": int(part.pcs[row]) if part.pcs[row] >= 0 else None,
+                **_place(found, row),
+                "op": events.op_name(row),
+                "pc": int(found.pcs[row]) if found.pcs[row] >= 0 else None,
             }
             for row in rows
         ]
+
+
+def _place(found: view.Detail, row: int) -> dict[str, int]:
+    """Where an event stands: when it was issued, and its bar, standing still and working."""
+    time = int(found.events.time[row])
+    return {
+        "time": time,
+        "lane": int(scene.lanes_of(found)[row]),
+        "start": time - int(found.stall[row]),
+        "end": int(scene.ends_of(found)[row]),
+    }
 
 
 def _named(trace: Trace, number: int) -> bool:
@@ -104,8 +113,8 @@ def event_beside(
 ) -> dict[str, Any]:
     """The next event of an instruction after a time, or the last before it (``step`` of -1).
 
-    {"found": {"time": 1204, "slot": 3, "end": 1210}}; where time ran out "found" is None and
-    "next" the time to go on from; both are None if there is no such event.
+    {"found": {"time": 1204, "lane": 3, "start": 1200, "end": 1205}, "next": None}; where the search
+    ran out of time "found" is None and "next" where to go on; there is no such event if both are.
     """
     until = time.perf_counter() + seconds
     chunks = trace.chunks_of(at, at)
@@ -121,25 +130,19 @@ def event_beside(
     return {"found": None, "next": None}
 
 
-def _beside(trace: Trace, chunk: int, number: int, at: int, step: int) -> dict[str, Any] | None:
-    part = trace.part(chunk)
-    events = part.events
-    mine = _rows_of(trace, part.pcs, number)
-    mine = mine[
-        (mine >= part.first) & (events.time[mine] > at if step > 0 else events.time[mine] < at)
-    ]
+def _beside(trace: Trace, chunk: int, number: int, at: int, step: int) -> dict[str, int] | None:
+    found = view.detail_of_chunks(trace, range(chunk, chunk + 1))
+    time = found.events.time
+    mine = np.flatnonzero((found.pcs == _address(trace, number)) & found.own)
+    mine = mine[time[mine] > at] if step > 0 else mine[time[mine] < at]
     if not len(mine):
         return None
-    row = int(
-        mine[np.argmin(events.time[mine])] if step > 0 else mine[np.argmax(events.time[mine])]
-    )
-    later = np.flatnonzero(events.slot[row + 1 :] == events.slot[row])
-    start = int(events.time[row])
-    end = int(events.time[row + 1 + later[0]]) if len(later) else start + 1
-    return {"time": start, "slot": int(events.slot[row]), "end": max(end, start + 1)}
+    order = np.argmin(time[mine]) if step > 0 else np.argmax(time[mine])
+    return _place(found, int(mine[order]))
 
 
-def _rows_of(trace: Trace, pcs: Array, number: int) -> Array:
-    if trace.program is None or not 0 <= number < len(trace.program.instructions):
-        return np.empty(0, np.int64)
-    return np.flatnonzero(pcs == trace.program.instructions[number].pc)
+def _address(trace: Trace, number: int) -> int:
+    """Where an instruction stands; of none, an address that no event has."""
+    program = trace.program
+    inside = program is not None and 0 <= number < len(program.instructions)
+    return program.instructions[number].pc if program is not None and inside else -2

@@ -190,8 +190,7 @@ def _chunk_rows(
 ) -> Iterator[Row]:
     found = view.detail_of_chunks(trace, range(number, number + 1))
     events = found.events
-    own = (events.packet >= start) & (events.packet < end) & is_instruction(events)
-    for row in np.flatnonzero(own).tolist():
+    for row in np.flatnonzero(found.own & is_instruction(events)).tolist():
         pc, latency = int(found.pcs[row]), int(found.latency[row])
         yield {
             "clk": int(events.time[row]),

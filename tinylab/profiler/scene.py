@@ -7,6 +7,7 @@ for instructions of other SIMDs, and from WAVE_LANE on every place where a wave 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ import numpy as np
 from tinylab.profiler import view
 from tinylab.profiler.sqtt.categories import CATEGORIES, categories
 from tinylab.profiler.sqtt.events import FOREIGN, is_instruction
-from tinylab.profiler.sqtt.execution import UNITS, cycles_by_op
+from tinylab.profiler.sqtt.execution import UNITS
 from tinylab.profiler.sqtt.native import Array
 from tinylab.profiler.sqtt.packets import ALU_SOURCES, MEM_UNITS
 from tinylab.profiler.sqtt.stats import class_name, class_of
 from tinylab.profiler.sqtt.trace import DETAIL_CHUNKS, Trace
 
-OTHER_LANE = view.UNIT_LANE + len(UNITS)
+UNIT_LANE = 256
+OTHER_LANE = UNIT_LANE + len(UNITS)
 WAVE_LANE = 1 << 24
 WAVE_COLOUR = len(CATEGORIES)  # colours below are categories
 _MOST_SPANS = 120_000
@@ -87,9 +89,10 @@ def lane_window(
 ) -> dict[str, Any]:
     """All bars of some lanes in a window, sorted by lane, then start; all lanes by default.
 
-    "columns": ``lane``, ``start``, ``length``, ``busy`` (cycles of work at its start; the rest is
-    waiting), ``colour`` (category, or WAVE_COLOUR), ``op``, ``number`` (of the instruction; of a
-    wave, its threads), ``stall``, ``count`` and, if an instruction is to be marked, ``marked``.
+    "columns": ``lane``, ``start``, ``length``, ``wait`` (cycles at its start that the wave stood
+    still; the rest is work), ``colour`` (category, or WAVE_COLOUR), ``op``, ``number`` (of the
+    instruction; of a wave, its threads), ``stall``, ``count`` and, if an instruction is to be
+    marked, ``marked``.
     "level" is "detail", or "density" where a window is too wide for instructions: slots show their
     waves then. "exact" says that nothing was merged.
     """
@@ -114,23 +117,50 @@ def lane_window(
     }
 
 
+@dataclass
+class Groups:
+    """Groups of rows: the first row of each, and how many it has."""
+
+    first: Array
+    count: Array
+
+
+def merge(
+    lane: Array, start: Array, end: Array, window_start: int, window_end: int, columns: int
+) -> Groups:
+    """Groups rows of one lane that lie in one column; rows are sorted by lane, then start.
+
+    Bars longer than a column stay single.
+    """
+    n = len(lane)
+    width = max(window_end - window_start, 1)
+    column = (np.clip(start, window_start, window_end) - window_start) * columns // width
+    short = (end - start) * columns < width
+    joined = np.zeros(n, bool)
+    if n > 1:
+        joined[1:] = (lane[1:] == lane[:-1]) & (column[1:] == column[:-1]) & short[1:] & short[:-1]
+    bounds = np.flatnonzero(~joined)
+    count = np.diff(bounds, append=n).astype(np.uint32)
+    return Groups(bounds, count)
+
+
 def _merged(bars: Arrays, start: int, end: int, columns: int) -> Arrays:
     first, last = bars["start"], bars["end"]
-    groups = view.merge(bars["lane"], first, last, start, end, columns)
+    groups = merge(bars["lane"], first, last, start, end, columns)
     at = groups.first
     if not len(at):
         last, marked = last[:0], bars["marked"][:0]
     else:
-        last = np.maximum.reduceat(last, groups.bounds)
-        marked = np.logical_or.reduceat(bars["marked"], groups.bounds)
+        last = np.maximum.reduceat(last, groups.first)
+        marked = np.logical_or.reduceat(bars["marked"], groups.first)
     length = np.maximum(last - first[at], 0)
-    busy = np.where(groups.count > 1, length, np.minimum(bars["busy"][at], length))
+    wait = np.where(groups.count > 1, 0, np.minimum(bars["wait"][at], length))
     wide = np.float64 if len(length) and length.max() >= 1 << 32 else np.uint32
     return {
         "lane": bars["lane"][at].astype(np.uint32),
         "start": first[at],
         "length": length.astype(wide),
-        "busy": busy.astype(wide),
+        "wait": wait.astype(wide),
         "colour": bars["colour"][at].astype(np.uint8),
         "op": bars["op"][at].astype(np.int16),
         "number": bars["number"][at].astype(np.int32),
@@ -154,8 +184,8 @@ def _slot_waves(trace: Trace, start: int, end: int, keys: Collection[int] | None
     if trace.table.rdna:
         traced &= waves.simd == 0
     lane = np.where(traced, slot, -1)
-    wanted = range(view.UNIT_LANE) if keys is None else keys
-    return _bars_of_waves(trace, start, end, lane, [k for k in wanted if k < view.UNIT_LANE], lane)
+    wanted = range(UNIT_LANE) if keys is None else keys
+    return _bars_of_waves(trace, start, end, lane, [k for k in wanted if k < UNIT_LANE], lane)
 
 
 def _bars_of_waves(
@@ -172,7 +202,7 @@ def _bars_of_waves(
         "lane": lane[rows].astype(np.int64),
         "start": waves.start[rows],
         "end": ends[rows],
-        "busy": np.maximum(ends[rows] - waves.start[rows], 0),
+        "wait": np.zeros(len(rows), np.int64),
         "colour": np.full(len(rows), WAVE_COLOUR, np.int64),
         "op": none,
         "number": waves.threads[rows].astype(np.int64),
@@ -184,64 +214,64 @@ def _bars_of_waves(
 def _instruction_bars(
     trace: Trace, start: int, end: int, keys: Collection[int] | None, mark: int | None
 ) -> Arrays:
+    """A wave's bar begins where it stood still for the event; a unit's where it began to work."""
     found = view.detail(trace, start, end)
-    lane, first, last, row = view.bars(found)
-    known, rows = row >= 0, np.maximum(row, 0)
-    some = len(found.events) > 0
-    kind = class_of(found.events)[rows] if some else rows
-    lane = np.where((lane < view.UNIT_LANE) & _foreign(found, rows), OTHER_LANE, lane)
-    busy = _busy(trace, found, lane, last - first, rows)
-    last = np.where(lane < view.UNIT_LANE, _wait_ends(trace, found, rows, last), last)
-    colour = np.where(known, categories(trace.table)[kind], len(CATEGORIES) - 1)
-    busy = np.where(np.isin(colour, _WAITS) & (lane < view.UNIT_LANE), 0, busy)
-    numbers = trace.program.numbers(found.pcs) if trace.program else found.pcs
-    number = np.where(known, numbers[rows] if some else -1, -1)
-    inside = (first < end) & (last > start)
-    if keys is not None:
-        inside &= np.isin(lane, np.array(sorted(keys), np.int64))
-    picked = np.flatnonzero(inside)
-    order = picked[np.lexsort((first[picked], lane[picked]))]
-    marked = np.zeros(len(row), bool) if mark is None else number == mark
+    real = np.flatnonzero(is_instruction(found.events))
+    execs = UNIT_LANE + found.exec_unit.astype(np.int64)
+    row = np.concatenate([real, found.exec_issue])
+    wait = np.concatenate([_waits(found)[real], np.zeros(len(execs), np.int64)])
     bars = {
-        "lane": lane,
-        "start": first,
-        "end": last,
-        "busy": busy,
-        "colour": colour,
-        "op": np.where(known, kind, -1),
-        "number": number,
-        "stall": np.where(known, found.stall[rows] if some else 0, 0),
-        "marked": marked,
+        "lane": np.concatenate([lanes_of(found)[real], execs]),
+        "start": np.concatenate([(found.events.time - found.stall)[real], found.exec_start]),
+        "end": np.concatenate([ends_of(found)[real], found.exec_end]),
+        "wait": wait,
+        **_what(trace, found, row),
     }
+    bars["marked"] = np.zeros(len(row), bool) if mark is None else bars["number"] == mark
+    inside = (bars["start"] < end) & (bars["end"] > start)
+    if keys is not None:
+        inside &= np.isin(bars["lane"], np.array(sorted(keys), np.int64))
+    picked = np.flatnonzero(inside)
+    order = picked[np.lexsort((bars["start"][picked], bars["lane"][picked]))]
     return {name: column[order] for name, column in bars.items()}
 
 
-_WAITS = (CATEGORIES.index("wait"), CATEGORIES.index("barrier"))
+def lanes_of(found: view.Detail) -> Array:
+    """The lane of each event: its slot, or that of all other SIMDs."""
+    slots = found.events.slot.astype(np.int64)
+    return np.where(found.events.action == FOREIGN, OTHER_LANE, slots)
 
 
-def _foreign(found: view.Detail, rows: Array) -> Array:
+def ends_of(found: view.Detail) -> Array:
+    """Where bars end: when the class has done its work; a barrier's when the wave is ready."""
+    ends = found.events.time + np.maximum(found.busy, 1)
+    rows, ready = view.barrier_ends(found)
+    ends[rows] = np.maximum(ready, found.events.time[rows] + 1)
+    return ends
+
+
+def _waits(found: view.Detail) -> Array:
+    """How much of each bar is waiting; a barrier is nothing else."""
+    rows, ready = view.barrier_ends(found)
+    waits = found.stall.copy()
+    waits[rows] += np.maximum(ready - found.events.time[rows], 1)
+    return waits
+
+
+def _what(trace: Trace, found: view.Detail, row: Array) -> Arrays:
+    """What the event of each bar is; executions that nothing was found for have none (row -1)."""
+    known = row >= 0
     if not len(found.events):
-        return np.zeros(len(rows), bool)
-    foreign: Array = found.events.action[rows] == FOREIGN
-    return foreign
-
-
-def _busy(trace: Trace, found: view.Detail, lane: Array, length: Array, rows: Array) -> Array:
-    """How much of each bar its class needs; a wave stands still for the rest of it."""
-    if not len(found.events):
-        return length
-    needed = cycles_by_op(trace.table)[found.events.op[rows]]
-    return np.where(lane < view.UNIT_LANE, np.minimum(needed, length), length)
-
-
-def _wait_ends(trace: Trace, found: view.Detail, rows: Array, last: Array) -> Array:
-    """Ends of bars, those of barriers where the wave was ready again."""
-    if not len(found.events):
-        return last
-    barrier, ends = view.barrier_ends(trace, found)
-    moved = np.full(len(found.events), -1, np.int64)
-    moved[barrier] = ends
-    return np.where(moved[rows] >= 0, moved[rows], last)
+        row, known = np.zeros(0, np.int64), np.zeros(0, bool)
+    row = np.maximum(row, 0)
+    kind = class_of(found.events)[row]
+    numbers = trace.program.numbers(found.pcs) if trace.program else found.pcs
+    return {
+        "colour": np.where(known, categories(trace.table)[kind], len(CATEGORIES) - 1),
+        "op": np.where(known, kind, -1),
+        "number": np.where(known, numbers[row] if trace.program else -1, -1),
+        "stall": np.where(known, found.stall[row], 0),
+    }
 
 
 # *** curves
@@ -261,13 +291,8 @@ def activity_window(trace: Trace, start: int, end: int, columns: int = 500) -> A
 def _counted(trace: Trace, start: int, end: int, columns: int) -> Array:
     found = view.detail(trace, start, end)
     events = found.events
-    real = is_instruction(events) & (events.time >= start) & (events.time < end)
-    rows = np.flatnonzero(real)
-    if len(rows):
-        # Events that were handed on from earlier chunks are here only for what executes them.
-        rows = rows[
-            events.packet[rows] >= trace.states[trace.chunks_of(start, end).start].cursor.position
-        ]
+    inside = (events.time >= start) & (events.time < end)
+    rows = np.flatnonzero(found.own & is_instruction(events) & inside)
     column = (events.time[rows] - start) * columns // max(end - start, 1)
     category = categories(trace.table)[class_of(events)[rows]].astype(np.int64)
     size = columns * len(CATEGORIES)

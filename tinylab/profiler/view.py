@@ -6,7 +6,7 @@ a column is merged with its neighbours of the same lane and said to be several (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,21 +18,25 @@ from tinylab.profiler.sqtt.categories import CATEGORIES, categories, category_of
 from tinylab.profiler.sqtt.events import FINISH, FOREIGN, Events, concatenate, is_instruction
 from tinylab.profiler.sqtt.execution import UNITS, cycles_by_op
 from tinylab.profiler.sqtt.native import Array
-from tinylab.profiler.sqtt.stats import class_name, class_of, gaps, last_of_slots
-from tinylab.profiler.sqtt.trace import DETAIL_CHUNKS, Trace
+from tinylab.profiler.sqtt.stats import class_name, class_of, gaps, is_barrier, last_of_slots
+from tinylab.profiler.sqtt.trace import DETAIL_CHUNKS, Part, Trace
 
 Arrays = dict[str, Array]
-UNIT_LANE = 256  # lanes below are wave slots, lanes from here on UNITS
 
 
 @dataclass
 class Detail:
-    """All instructions and executions of some chunks. Executions name rows of ``events``."""
+    """All instructions and executions of some chunks. Executions name rows of ``events``.
+
+    Events that are not ``own`` belong to other chunks: some were under way, some end latencies.
+    """
 
     events: Events
+    own: Array
     pcs: Array
     latency: Array
     stall: Array
+    busy: Array
     exec_start: Array
     exec_end: Array
     exec_unit: Array
@@ -126,58 +130,6 @@ def wave_lanes(trace: Trace) -> list[dict[str, int]]:
     return [{"lane": int(n), **dict(zip(names, map(int, p), strict=True))} for n, p in rows]
 
 
-def wave_window(
-    trace: Trace, start: int, end: int, columns: int = 2000, lanes: Sequence[int] | None = None
-) -> Arrays:
-    """Waves that touch a window: lane, start, end, threads, count of merged ones.
-
-    ``lanes`` are those on screen; all by default.
-    """
-    waves = trace.waves()
-    ends = np.where(waves.closed, waves.end, trace.end_time)
-    inside = (waves.start < end) & (ends >= start)
-    if lanes is not None:
-        inside &= np.isin(waves.lane, lanes)
-    rows = waves.by_lane[inside[waves.by_lane]]
-    lane, first, last = waves.lane[rows], waves.start[rows], ends[rows]
-    merged = merge(lane, first, last, start, end, columns)
-    return {
-        "lane": lane[merged.first].astype(np.uint32),
-        "start": first[merged.first],
-        "end": np.maximum.reduceat(last, merged.bounds) if len(rows) else last,
-        "threads": waves.threads[rows][merged.first].astype(np.uint16),
-        "count": merged.count,
-    }
-
-
-@dataclass
-class Merged:
-    """Groups of rows: the first row of each, where each begins in row order, how many rows."""
-
-    first: Array
-    bounds: Array
-    count: Array
-
-
-def merge(
-    lane: Array, start: Array, end: Array, window_start: int, window_end: int, columns: int
-) -> Merged:
-    """Groups rows of one lane that lie in one column; rows are sorted by lane, then start.
-
-    Bars longer than a column stay single.
-    """
-    n = len(lane)
-    width = max(window_end - window_start, 1)
-    column = (np.clip(start, window_start, window_end) - window_start) * columns // width
-    short = (end - start) * columns < width
-    joined = np.zeros(n, bool)
-    if n > 1:
-        joined[1:] = (lane[1:] == lane[:-1]) & (column[1:] == column[:-1]) & short[1:] & short[:-1]
-    bounds = np.flatnonzero(~joined)
-    count = np.diff(bounds, append=n).astype(np.uint32)
-    return Merged(bounds, bounds, count)
-
-
 def occupancy_window(trace: Trace, start: int, end: int, columns: int = 500) -> Arrays:
     """Living waves: mean and most in each column."""
     times, counts = trace.occupancy()
@@ -202,14 +154,16 @@ def detail(trace: Trace, start: int, end: int) -> Detail:
 
 
 def detail_of_chunks(trace: Trace, numbers: range) -> Detail:
-    """Some chunks, with what was under way as they begin."""
+    """Some chunks, with what was under way as they begin, and what ends it after them."""
     parts = [trace.part(n) for n in numbers]
-    events, pcs = _under_way(trace, numbers.start)
-    events = concatenate(
-        trace.table, [events, *(p.events.take(slice(p.first, None)) for p in parts)]
-    )
+    before, early = _under_way(trace, numbers.start)
+    inner = [p.events.take(slice(p.first, None)) for p in parts]
+    events = concatenate(trace.table, [before, *inner])
+    after, late = _following(trace, events, numbers.stop)
+    own = np.zeros(len(events) + len(after), bool)
+    own[len(before) : len(events)] = True
+    events = concatenate(trace.table, [events, after])
     found = gaps(events)
-    _complete(trace, events, found.latency, numbers.stop)
     none = np.empty(0, np.int64)
     stamps, unit, issue = none, none, none
     if parts:
@@ -219,9 +173,11 @@ def detail_of_chunks(trace: Trace, numbers: range) -> Detail:
     first, last = _busy(trace, events, stamps, unit, issue)
     return Detail(
         events,
-        np.concatenate([pcs, *(p.pcs[p.first :] for p in parts)]),
+        own,
+        np.concatenate([early, *(p.pcs[p.first :] for p in parts), late]),
         found.latency,
         found.stall,
+        found.busy,
         first,
         last,
         unit,
@@ -250,16 +206,31 @@ def _under_way(trace: Trace, chunk: int) -> tuple[Events, Array]:
     return every.take(order), np.concatenate(pcs)[order]
 
 
-def _complete(trace: Trace, events: Events, latency: Array, chunk: int) -> None:
-    """Latencies that end in later chunks."""
+def _following(trace: Trace, events: Events, chunk: int) -> tuple[Events, Array]:
+    """The next event of each slot whose last one is still open, from later chunks."""
     last = last_of_slots(events)
-    open_rows = last[is_instruction(events)[last] & (events.action[last] != FINISH)]
-    for row in open_rows.tolist():
-        slot = int(events.slot[row])
-        later = (f for f in trace.firsts[chunk:] if f.time[slot] >= 0)
-        first = next(later, None)
-        if first is not None and first.real[slot]:
-            latency[row] = max(int(first.time[slot] - events.time[row]), 0)
+    is_open = is_instruction(events)[last] & (events.action[last] != FINISH)
+    wanted: dict[int, list[int]] = {}
+    for slot in events.slot[last[is_open]].tolist():
+        later = (n for n in range(chunk, len(trace.firsts)) if trace.firsts[n].time[slot] >= 0)
+        number = next(later, None)
+        if number is not None and trace.firsts[number].real[slot]:
+            wanted.setdefault(number, []).append(slot)
+    parts, pcs = [], [np.empty(0, np.int64)]
+    for number in sorted(wanted):
+        part = trace.part(number)
+        rows = _first_of_slots(part, wanted[number])
+        parts.append(part.events.take(rows))
+        pcs.append(part.pcs[rows])
+    return concatenate(trace.table, parts), np.concatenate(pcs)
+
+
+def _first_of_slots(part: Part, slots: list[int]) -> Array:
+    """The first event of some slots in a chunk, in stream order."""
+    events = part.events
+    own = np.flatnonzero(events.action[part.first :] != FOREIGN) + part.first
+    found, first = np.unique(events.slot[own], return_index=True)
+    return np.sort(own[first[np.isin(found, slots)]])
 
 
 def _issue_rows(every: Events, own: Events, issue: Array) -> Array:
@@ -283,58 +254,6 @@ def _busy(
     return first, first + cycles
 
 
-def instruction_window(trace: Trace, start: int, end: int, columns: int = 2000) -> dict[str, Any]:
-    """Instructions and executions of a window, or how many there were where it is too wide.
-
-    "level" says which: "detail" has columns lane, start, end, category, op, number, stall, count;
-    "density" has a row a chunk with its time and a count for each category.
-    """
-    if len(trace.chunks_of(start, end)) > DETAIL_CHUNKS:
-        return {"level": "density", **density(trace, start, end)}
-    found = detail(trace, start, end)
-    lane, first, last, row = bars(found)
-    inside = np.flatnonzero((first < end) & (last > start))
-    order = inside[np.lexsort((first[inside], lane[inside]))]
-    lane, first, last, row = lane[order], first[order], last[order], row[order]
-    groups = merge(lane, first, last, start, end, columns)
-    picked = row[groups.first]
-    known = picked >= 0
-    rows = np.maximum(picked, 0)
-    some = len(found.events) > 0
-    kind = class_of(found.events)[rows] if some else rows
-    numbers = trace.program.numbers(found.pcs) if trace.program else found.pcs
-    return {
-        "level": "detail",
-        "lane": lane[groups.first].astype(np.uint16),
-        "start": first[groups.first],
-        "end": np.maximum.reduceat(last, groups.bounds) if len(last) else last,
-        "category": np.where(known, categories(trace.table)[kind], len(CATEGORIES) - 1).astype(
-            np.uint8
-        ),
-        "op": np.where(known, kind, -1).astype(np.int16),
-        "number": np.where(known, numbers[rows] if some else -1, -1).astype(np.int32),
-        "stall": np.where(known, found.stall[rows] if some else 0, 0),
-        "count": groups.count,
-    }
-
-
-def bars(found: Detail) -> tuple[Array, Array, Array, Array]:
-    """Lane, start, end and event row of all bars: a wave's event lasts until its next."""
-    real = np.flatnonzero(is_instruction(found.events))
-    events = found.events
-    last = events.time[real] + np.maximum(found.latency[real], 1)
-    execs = np.arange(len(found.exec_start))
-    lane = np.concatenate(
-        [events.slot[real].astype(np.int64), UNIT_LANE + found.exec_unit[execs].astype(np.int64)]
-    )
-    return (
-        lane,
-        np.concatenate([events.time[real], found.exec_start]),
-        np.concatenate([last, found.exec_end]),
-        np.concatenate([real, found.exec_issue]),
-    )
-
-
 def density(trace: Trace, start: int, end: int) -> Arrays:
     """Events of each category, a row a chunk: what a wide window shows."""
     chunks = trace.chunks_of(start, end)
@@ -354,20 +273,19 @@ def barrier_waits(trace: Trace, start: int, end: int) -> Arrays:
     """Waits at barriers in a window: slot, start, end. A ready slot ends its wait early."""
     found = detail(trace, start, end)
     events = found.events
-    rows, ends = barrier_ends(trace, found)
+    rows, ends = barrier_ends(found)
     inside = (events.time[rows] < end) & (events.time[rows] + found.latency[rows] > start)
     rows = rows[inside]
     return {"slot": events.slot[rows], "start": events.time[rows], "end": ends[inside]}
 
 
-def barrier_ends(trace: Trace, found: Detail) -> tuple[Array, Array]:
+def barrier_ends(found: Detail) -> tuple[Array, Array]:
     """Rows of the events at barriers whose wave went on, and when it could: ready, or at its next.
 
     A slot that becomes ready (WAVERDY) while it waits ends its wait.
     """
     events = found.events
-    codes = [c for c, n in trace.table.ops.items() if n in ("BARRIER", "BARRIER_SIGNAL")]
-    rows = np.flatnonzero(np.isin(events.op, codes) & (found.latency >= 0))
+    rows = np.flatnonzero(is_barrier(events) & (found.latency >= 0))
     ends = events.time[rows] + found.latency[rows]
     for slot in np.unique(events.slot[rows]).tolist():
         mine = np.flatnonzero(events.slot[rows] == slot)
@@ -385,18 +303,21 @@ def barrier_ends(trace: Trace, found: Detail) -> tuple[Array, Array]:
 
 
 def instruction_table(trace: Trace, loaded: LoadedProgram | None = None) -> list[dict[str, Any]]:
-    """A row an instruction of the program: address, text, hits, latencies, stall, share of time."""
+    """A row an instruction of the program: address, text, hits, latencies, stall, share of time.
+
+    "time" is what waves spent at it (see stats), and its "share" the part of all time.
+    """
     program = trace.program
     if program is None:
         return []
-    total = int(trace.tally.by_instruction.latency.sum()) or 1
+    total = int(trace.tally.by_instruction.time.sum()) or 1
     rows = []
     for number, instruction in enumerate(program.instructions):
         figures = trace.tally.by_instruction.row(number)
         text = loaded.line(number) if loaded else instruction.hex
         head = {"number": number, "pc": instruction.pc, "size": instruction.size, "text": text}
         target = {"target": instruction.target} if instruction.target >= 0 else {}
-        rows.append({**head, **target, **figures, "share": figures["total"] / total})
+        rows.append({**head, **target, **figures, "share": figures["time"] / total})
     return rows
 
 
@@ -433,7 +354,7 @@ def selection(trace: Trace, start: int, end: int) -> dict[str, Any]:
 def _own_rows(found: Detail, start: int, end: int) -> Array:
     """Instructions of the traced waves in a stretch of time."""
     events = found.events
-    own = is_instruction(events) & (events.action != FOREIGN)
+    own = found.own & is_instruction(events) & (events.action != FOREIGN)
     return np.flatnonzero(own & (events.time >= start) & (events.time < end))
 
 
@@ -446,9 +367,7 @@ def _hits_by_class(trace: Trace, start: int, end: int) -> list[dict[str, Any]]:
     hits = np.sum(trace.activity[chunks.start + 1 : chunks.stop - 1], axis=0)
     for number in (chunks.start, chunks.stop - 1):
         found = detail_of_chunks(trace, range(number, number + 1))
-        began = trace.states[number].cursor.position
         own = _own_rows(found, start, end)
-        own = own[found.events.packet[own] >= began]
         hits = hits + np.bincount(class_of(found.events)[own], minlength=len(hits))
     hits[256 + trace.table.kind[trace.table.start]] = 0
     hits[_foreign_classes(trace)] = 0
@@ -488,7 +407,7 @@ def compare(
 ) -> dict[str, list[dict[str, Any]]]:
     """Two traces side by side: instructions if they ran one program, classes in any case.
 
-    Each row has the figures of both and ``change``, second over first of the total latency.
+    Each row has the figures of both and ``change``, second over first of the time spent at it.
     """
     a, b = class_table(first), class_table(second)
     out = {"classes": _beside(a, b, "class"), "instructions": []}
@@ -511,7 +430,7 @@ def _beside(
     first: list[dict[str, Any]], second: list[dict[str, Any]], key: str
 ) -> list[dict[str, Any]]:
     a, b = {r[key]: r for r in first}, {r[key]: r for r in second}
-    figures = ("hits", "total", "mean", "longest", "stall")
+    figures = ("hits", "total", "mean", "longest", "stall", "time")
     rows = []
     for name in dict.fromkeys((*a, *b)):
         x, y = a.get(name), b.get(name)
@@ -519,6 +438,6 @@ def _beside(
         row = {k: v for k, v in some.items() if k not in (*figures, "share")}
         row["first"] = {k: x[k] for k in figures} if x else None
         row["second"] = {k: y[k] for k in figures} if y else None
-        row["change"] = y["total"] / x["total"] if x and y and x["total"] else None
+        row["change"] = y["time"] / x["time"] if x and y and x["time"] else None
         rows.append(row)
     return rows

@@ -1,4 +1,4 @@
-"""The front end's bundle, kept once per notebook and shared by all widgets.
+"""The front end's bundles, each kept once per notebook and shared by all widgets that use it.
 
 Each anywidget carries its own module; one that is 100 kB would be sent, evaluated and saved once
 per output. So a widget carries a loader of under 1 kB, which fetches the bundle from here.
@@ -8,6 +8,7 @@ import functools
 import hashlib
 import threading
 from pathlib import Path
+from typing import ClassVar
 
 import anywidget
 import traitlets
@@ -23,20 +24,21 @@ def static_text(name: str) -> str:
 
 
 class Assets(anywidget.AnyWidget):
-    """Holds the bundle; it draws nothing."""
+    """Holds a bundle; it draws nothing."""
 
     _esm = "export default { render() {} }"
     code = traitlets.Unicode().tag(sync=True)
     digest = traitlets.Unicode().tag(sync=True)
 
-    _made: "Assets | None" = None
+    _made: ClassVar[dict[str, "Assets"]] = {}
 
     @classmethod
-    def shared(cls) -> "Assets":
-        """The one of this kernel; made again if it was closed."""
+    def shared(cls, name: str) -> "Assets":
+        """The one of this kernel that holds a bundle; made again if it was closed."""
         with _lock:
-            if cls._made is None or cls._made.comm is None:
-                code = static_text("debugger.js")
+            found = cls._made.get(name)
+            if found is None or found.comm is None:
+                code = static_text(name)
                 digest = hashlib.sha256(code.encode()).hexdigest()[:16]
-                cls._made = cls(code=code, digest=digest)
-            return cls._made
+                found = cls._made[name] = cls(code=code, digest=digest)
+            return found

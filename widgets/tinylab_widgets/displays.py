@@ -1,19 +1,19 @@
-"""Which cells show which debuggers: a debugger whose outputs were all replaced is closed.
+"""Which cells show which viewers: a viewer whose outputs were all replaced is closed.
 
 Without this each run of a cell would leave its widget in the kernel, and in the saved notebook.
 """
 
 from typing import Any
 
-from tinylab_widgets.debugger import Debugger
+from tinylab_widgets.viewer import Viewer
 
 
 class Displays:
-    """Debuggers by the cells that show them."""
+    """Viewers by the cells that show them."""
 
     def __init__(self) -> None:
         self._cell: str | None = None
-        self._cells_of: dict[Debugger, set[str | None]] = {}
+        self._cells_of: dict[Viewer, set[str | None]] = {}
 
     def begin(self, cell_id: str | None) -> None:
         """A cell starts to run: what it showed is replaced."""
@@ -26,14 +26,14 @@ class Displays:
                 del self._cells_of[shown]
                 shown.close()
 
-    def note(self, shown: Debugger) -> None:
-        """The running cell shows this debugger."""
+    def note(self, shown: Viewer) -> None:
+        """The running cell shows this viewer."""
         self._cells_of.setdefault(shown, set()).add(self._cell)
 
     def __len__(self) -> int:
         return len(self._cells_of)
 
-    def bundle(self, shown: Debugger) -> Any:
-        """The debugger's mimebundle, and the note that it is shown here."""
+    def bundle(self, shown: Viewer) -> Any:
+        """The viewer's mimebundle, and the note that it is shown here."""
         self.note(shown)
         return shown._repr_mimebundle_()

@@ -1,4 +1,7 @@
-"""`%load_ext tinylab`: the `%%tinygrad` cell magic, and records that display as debuggers."""
+"""`%load_ext tinylab`: the `%%tinygrad` cell magic, and what displays as a viewer.
+
+Records display as debuggers, captures of a profiler as their traces and counters.
+"""
 
 import sys
 import traceback
@@ -17,7 +20,10 @@ from tinylab_widgets import completion, options
 from tinylab_widgets.debugger import debugger_of
 from tinylab_widgets.displays import Displays
 from tinylab_widgets.protocol import sentence
+from tinylab_widgets.viewer import Viewer
 
+# Named, not imported: the types are loaded when a capture is.
+_CAPTURES = ("Capture", "Captures")
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 
@@ -123,19 +129,28 @@ class TinygradMagic:
         in place of the first, and must not show only that. A live view hides the second.
         """
         static = report.mimebundle(record)
+        display(self._live(static, lambda: debugger_of(record)))
+
+    def _live(self, static: dict[str, str], make: Callable[[], Viewer]) -> dict[str, str]:
+        """Shows a viewer, and gives what is to be shown under it: its static form."""
         if not hasattr(self.shell, "kernel"):  # a terminal shows text, and has no use for widgets
-            display(static)
-            return
-        shown = debugger_of(record)
+            return static
+        shown = make()
         self.displays.note(shown)
         view = {"version_major": 2, "version_minor": 0, "model_id": shown.model_id}
         display({WIDGET_MIME: view, "text/plain": _first_line(static)})
-        page = f'<div class="tinylab-static">{static["text/html"]}</div>'
-        display({**static, "text/html": page})
+        return {**static, "text/html": f'<div class="tinylab-static">{static["text/html"]}</div>'}
 
     def record_bundle(self, record: Record) -> Any:
         """How a record displays: as its debugger, the same one each time."""
         return self.displays.bundle(debugger_of(record))
+
+    def capture_bundle(self, captures: Any) -> Any:
+        """How captures display: as their viewer, and under it what is read without a kernel."""
+        from tinylab.profiler import page  # here, so that notebooks without captures wait for none
+        from tinylab_widgets.capture import viewer_of
+
+        return self._live(page.mimebundle(captures), lambda: viewer_of(captures))
 
 
 def _first_line(static: dict[str, str]) -> str:
@@ -210,6 +225,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     shell.events.register("pre_run_cell", started)
     completion.install(shell)
     _bundles(shell).for_type(Record, magic.record_bundle)
+    for name in _CAPTURES:
+        _bundles(shell).for_type_by_name("tinylab.profiler.capture", name, magic.capture_bundle)
     shell.input_transformers_cleanup.append(magic.prepared)
     _loaded[id(shell)] = (magic, started)
 
@@ -224,6 +241,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     shell.magics_manager.magics["cell"].pop("tinygrad", None)
     completion.remove(shell)
     _bundles(shell).type_printers.pop(Record, None)
+    for name in _CAPTURES:
+        _bundles(shell).pop(f"tinylab.profiler.capture.{name}", None)
 
 
 def _bundles(shell: InteractiveShell) -> Any:

@@ -8,8 +8,9 @@ has the same id in every pass. Text is raw, and the front end escapes it.
 """
 
 import sys
-import types
-from typing import Literal, NotRequired, TypedDict, Union, get_args, get_origin, get_type_hints
+from typing import Literal, NotRequired, TypedDict
+
+from tinylab_widgets.typescript import module
 
 Kind = Literal["movement", "alu", "reduce", "memory", "const", "range", "control", "other"]
 Mark = Literal["", "+", "-"]
@@ -503,56 +504,11 @@ ASKS: dict[str, type] = {
     "count": Counts,
     "more": NodePage,
 }
-_WORDS = {int: "number", float: "number", str: "string", bool: "boolean", type(None): "null"}
-
-
-def typescript_of(hint: object) -> str:
-    """A Python type as TypeScript.
-
-    list[int] | None  ->  readonly number[] | null
-    """
-    origin, args = get_origin(hint), get_args(hint)
-    if hint in _WORDS:
-        return _WORDS[hint]
-    if origin is NotRequired:
-        return typescript_of(args[0])
-    if origin is Literal:
-        return " | ".join(f'"{word}"' for word in args)
-    if origin in (Union, types.UnionType):
-        return " | ".join(dict.fromkeys(typescript_of(arg) for arg in args))
-    if origin is list:
-        return f"readonly {_grouped(typescript_of(args[0]))}[]"
-    if origin is dict:
-        return f"{{ readonly [key: {typescript_of(args[0])}]: {typescript_of(args[1])} }}"
-    return getattr(hint, "__name__", str(hint))
-
-
-def _grouped(text: str) -> str:
-    return f"({text})" if "|" in text else text
-
-
-def interface(message: type) -> str:
-    """One TypedDict as a TypeScript interface."""
-    hints = get_type_hints(message, include_extras=True)
-    optional = {name for name, hint in hints.items() if get_origin(hint) is NotRequired}
-    rows = [
-        f"  readonly {name.rstrip('_')}{'?' if name in optional else ''}: {typescript_of(hint)};"
-        for name, hint in hints.items()
-    ]
-    doc = (message.__doc__ or "").strip().splitlines()[0]
-    return "\n".join([f"/** {doc} */", f"export interface {message.__name__} {{", *rows, "}"])
 
 
 def typescript() -> str:
     """All messages as one TypeScript module."""
-    asks = "\n".join(f"  readonly {name}: {answer.__name__};" for name, answer in ASKS.items())
-    parts = [
-        "// Printed by `python -m tinylab_widgets.messages`; change that file, not this one.",
-        *(f"export type {name} = {typescript_of(alias)};" for name, alias in ALIASES.items()),
-        *(interface(message) for message in MESSAGES),
-        f"/** What each question is answered with. */\nexport interface Answers {{\n{asks}\n}}",
-    ]
-    return "\n\n".join(parts) + "\n"
+    return module("tinylab_widgets.messages", MESSAGES, ALIASES, ASKS, "Answers")
 
 
 if __name__ == "__main__":

@@ -17,11 +17,15 @@ export interface Columns {
 }
 
 /** What spans must have; other columns may stand beside. Rows are sorted by lane, then start. */
-export interface SpanColumns extends Columns {
+export interface SpanColumns {
   readonly lane: Column;
   readonly start: Column;
   readonly end: Column;
   readonly colour: Column;
+  /** How much of a span is waiting, from its start on; the rest is work. Nothing, if absent. */
+  readonly wait?: Column;
+  /** Which rows are marked; the others step back. */
+  readonly marked?: Column;
   /** How many a row stands for: those shorter than a column of the picture are merged. */
   readonly count: Column;
 }

@@ -1,17 +1,34 @@
-/** Every command, with its keys: one table for the keyboard and for the help. */
-import { chord, keyLabel } from "../base/keys.ts";
+/** Every command of the debugger, with its keys: one table for the keyboard and for the help. */
 import type { BenchView } from "./bench.ts";
+import type { Command } from "./bind.ts";
 import type { Context } from "./context.ts";
 import { zoomAt } from "./graph/camera.ts";
 import type { GraphView } from "./graph/graph.ts";
+import type { Notes } from "./help.ts";
 import { sortedKernels } from "./kernels.ts";
 
-export interface Command {
-  readonly group: string;
-  readonly keys: readonly string[];
-  readonly what: string;
-  readonly run: () => void;
-}
+export const NOTES: Notes = [
+  [
+    "Views",
+    "All views of one record stand at the same step and share what is chosen. Zoom, form and tab are each view's own.",
+  ],
+  [
+    "Colours",
+    "The bar at the left of a node is its kind. Green: made by this step. Red, dashed: removed by it. The green arrow leads from the node before to the node after. Ochre frames descend from the chosen lines of the cell.",
+  ],
+  [
+    "Pointer",
+    "Drag to move. With the focus in the widget the wheel zooms; elsewhere it scrolls the notebook, and Ctrl with the wheel zooms. A double click opens the surroundings in a folded graph.",
+  ],
+  [
+    "Counters",
+    "Count runs the kernel with the opts of the editor once more, built to count itself. Measured: by the processor and the system. Counted: by the kernel, the same on every machine; misses are those of a model of the caches. Estimated: from the graph, for a GPU that is not here. Heat is a line's share of the largest figure.",
+  ],
+  [
+    "Times",
+    "Times of passes include recording. Kernel times are measured; GFLOP/s counts the kernel's useful float operations, whatever its opts add, and GB/s estimated bytes, by measured time.",
+  ],
+];
 
 interface Parts extends Context {
   readonly graph: GraphView;
@@ -212,62 +229,4 @@ function closeOne({ session, view, graph, bench, root }: Parts): void {
   else if (session.state.now.node !== null) session.choose(null);
   else bench.stop();
   root.focus();
-}
-
-const TYPING = "input:not([type=range]):not([type=checkbox]), select, textarea";
-
-/**
- * Whether a key press is the notebook's: with Control, Command or Alt, or a function key.
- *
- * Others would edit the notebook while one works in a widget: "dd" deletes the cell.
- */
-function isForNotebook(event: KeyboardEvent): boolean {
-  const { key, ctrlKey, metaKey, altKey, shiftKey } = event;
-  if (key === "Tab" || /^F[0-9]+$/.test(key)) return true;
-  return ctrlKey || metaKey || altKey || (shiftKey && key === "Enter");
-}
-
-/** Handles the keys of a view. Keys that it knows, and plain letters, never reach the notebook. */
-export function bindKeys(
-  root: HTMLElement,
-  commands: readonly Command[],
-  signal: AbortSignal,
-): void {
-  const byKey = new Map(
-    commands.flatMap((command) => command.keys.map((key) => [key, command] as const)),
-  );
-  const commandFor = (event: KeyboardEvent, target: Element): Command | undefined => {
-    const name = chord(event);
-    const acts = !target.matches(TYPING) || name === "Escape" || name === "Ctrl+Enter";
-    return acts ? byKey.get(name) : undefined;
-  };
-  // JupyterLab looks at the attribute before the event gets here, and takes no key where it is.
-  window.addEventListener(
-    "keydown",
-    (event) => {
-      const target = event.composedPath()[0];
-      if (!(target instanceof Element) || !event.composedPath().includes(root)) return;
-      const isOurs = commandFor(event, target) !== undefined || !isForNotebook(event);
-      if (isOurs) root.dataset.lmSuppressShortcuts = "true";
-      else delete root.dataset.lmSuppressShortcuts;
-    },
-    { signal, capture: true },
-  );
-  root.addEventListener(
-    "keydown",
-    (event) => {
-      const command = commandFor(event, event.target as Element);
-      if (command && !event.defaultPrevented) {
-        event.preventDefault();
-        command.run();
-      }
-      if (command || !isForNotebook(event)) event.stopPropagation();
-    },
-    { signal },
-  );
-}
-
-/** "→ or n" */
-export function keysText(command: Command): string[] {
-  return command.keys.map(keyLabel);
 }

@@ -4,13 +4,14 @@ import { Store } from "../base/store.ts";
 import { duration, plural } from "../base/text.ts";
 import type { Session } from "../protocol/session.ts";
 import { benchView } from "./bench.ts";
+import { bindKeys } from "./bind.ts";
 import { cellPanel } from "./cell.ts";
 import { codeView } from "./code.ts";
-import { bindKeys, commandsOf } from "./commands.ts";
+import { commandsOf, NOTES } from "./commands.ts";
 import type { Context, Tab, ViewState } from "./context.ts";
 import { button, guardFocus, h, setText } from "./dom.ts";
 import { GraphView } from "./graph/graph.ts";
-import { helpPanel } from "./help.ts";
+import { type HelpSwitch, helpPanel } from "./help.ts";
 import { kernelTable } from "./kernels.ts";
 import { rulePanel } from "./rule.ts";
 import { searchPanel } from "./search.ts";
@@ -60,7 +61,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
       kernelsTab(context, sheets.el, bench.el),
     ),
     statusBar(context),
-    helpPanel(context, commands),
+    helpPanel(root, helpSwitch(context), commands, NOTES),
   );
   bindKeys(root, commands, signal);
   guardFocus(root, signal);
@@ -76,6 +77,14 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
     },
     { once: true },
   );
+}
+
+function helpSwitch({ view, signal }: Context): HelpSwitch {
+  return {
+    isOpen: () => view.now.help,
+    close: () => view.set({ help: false }),
+    watch: (tell) => view.watch(["help"], tell, signal),
+  };
 }
 
 /** What tests and screen readers can rely on: where the view stands, and that it has painted. */

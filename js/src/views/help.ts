@@ -1,39 +1,26 @@
 /** The help: every key, and what the colours and the views mean. */
-import { type Command, keysText } from "./commands.ts";
-import type { Context } from "./context.ts";
+import { type Command, keysText } from "./bind.ts";
 import { button, h } from "./dom.ts";
 
-const NOTES: readonly (readonly [string, string])[] = [
-  [
-    "Views",
-    "All views of one record stand at the same step and share what is chosen. Zoom, form and tab are each view's own.",
-  ],
-  [
-    "Colours",
-    "The bar at the left of a node is its kind. Green: made by this step. Red, dashed: removed by it. The green arrow leads from the node before to the node after. Ochre frames descend from the chosen lines of the cell.",
-  ],
-  [
-    "Pointer",
-    "Drag to move. With the focus in the widget the wheel zooms; elsewhere it scrolls the notebook, and Ctrl with the wheel zooms. A double click opens the surroundings in a folded graph.",
-  ],
-  [
-    "Counters",
-    "Count runs the kernel with the opts of the editor once more, built to count itself. Measured: by the processor and the system. Counted: by the kernel, the same on every machine; misses are those of a model of the caches. Estimated: from the graph, for a GPU that is not here. Heat is a line's share of the largest figure.",
-  ],
-  [
-    "Times",
-    "Times of passes include recording. Kernel times are measured; GFLOP/s counts the kernel's useful float operations, whatever its opts add, and GB/s estimated bytes, by measured time.",
-  ],
-];
+/** Remarks of a help: a name, and what is to be said about it. */
+export type Notes = readonly (readonly [string, string])[];
+
+/** Whether the help is open: the view's own state. */
+export interface HelpSwitch {
+  readonly isOpen: () => boolean;
+  readonly close: () => void;
+  /** Calls back now and after each change. */
+  readonly watch: (tell: () => void) => void;
+}
 
 export function helpPanel(
-  { view, root, signal }: Context,
+  root: HTMLElement,
+  help: HelpSwitch,
   commands: readonly Command[],
+  notes: Notes,
 ): HTMLElement {
   const groups = [...new Set(commands.map((command) => command.group))];
-  const close = button("×", "Close the help (Esc)", () => view.set({ help: false }), {
-    name: "close-help",
-  });
+  const close = button("×", "Close the help (Esc)", help.close, { name: "close-help" });
   const el = h(
     "div",
     { class: "tl-help", role: "dialog", "aria-label": "help", hidden: true },
@@ -61,26 +48,21 @@ export function helpPanel(
       h(
         "section",
         { class: "tl-notes" },
-        ...NOTES.map(([name, text]) => h("p", {}, h("b", {}, name), ` ${text}`)),
+        ...notes.map(([name, text]) => h("p", {}, h("b", {}, name), ` ${text}`)),
       ),
     ),
   );
   let returnTo: HTMLElement | null = null;
-  view.watch(
-    ["help"],
-    () => {
-      const opens = view.now.help && el.hidden;
-      el.hidden = !view.now.help;
-      if (opens) {
-        returnTo = (root.getRootNode() as Document | ShadowRoot)
-          .activeElement as HTMLElement | null;
-        close.focus({ preventScroll: true });
-      } else if (returnTo) {
-        returnTo.focus({ preventScroll: true });
-        returnTo = null;
-      }
-    },
-    signal,
-  );
+  help.watch(() => {
+    const opens = help.isOpen() && el.hidden;
+    el.hidden = !help.isOpen();
+    if (opens) {
+      returnTo = (root.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
+      close.focus({ preventScroll: true });
+    } else if (returnTo) {
+      returnTo.focus({ preventScroll: true });
+      returnTo = null;
+    }
+  });
   return el;
 }

@@ -33,6 +33,8 @@ import { type Palette, readPalette, readSwatches, type Swatch } from "./theme.ts
 /** Where lanes get what they show. */
 export interface LaneSource {
   readonly bounds: Range;
+  /** What is worth seeing of it: where a view begins; all of it by default. */
+  readonly home?: Range;
   /** A view is never narrower than this: a few cycles, some nanoseconds. */
   readonly least: number;
   readonly unit: Unit;
@@ -68,8 +70,6 @@ export interface LaneOptions {
   readonly colours: readonly string[];
   readonly label: string;
   readonly gutter?: number;
-  /** Colours of waiting, whose spans are drawn low. */
-  readonly low?: ReadonlySet<number>;
 }
 
 const RULER = 22;
@@ -77,7 +77,6 @@ const GUTTER = 148;
 const NEAR_PX = 4;
 /** Lanes above and below those in sight are loaded too, so that scrolling shows no gaps. */
 const LANES_AROUND = 24;
-const NONE: ReadonlySet<number> = new Set();
 
 export class LaneCanvas {
   readonly el: HTMLElement;
@@ -116,7 +115,7 @@ export class LaneCanvas {
     this.#frame = { width: 0, height: 0, gutter: options.gutter ?? GUTTER, ruler: RULER };
     this.#windows = new Windows(source.bounds);
     this.#rows = new Rows(source.rows, this.#folded);
-    this.#view = source.bounds;
+    this.#view = this.home;
     onResize(this.el, (wide, high) => this.#resize(wide, high), signal);
     watchLanePointer(this.#canvas, this, signal);
   }
@@ -127,7 +126,7 @@ export class LaneCanvas {
   setSource(source: LaneSource, keep = false): void {
     this.source = source;
     this.#rows = new Rows(source.rows, this.#folded);
-    this.#view = keep ? keepWithin(this.#view, this.limits) : source.bounds;
+    this.#view = keep ? keepWithin(this.#view, this.limits) : this.home;
     if (!keep) {
       this.#selected = null;
       this.#stretch = null;
@@ -187,8 +186,22 @@ export class LaneCanvas {
     this.setView(moveRange(this.#view, share * width(this.#view), this.limits));
   }
 
+  /** Shows what is worth seeing; if that is seen, everything. */
   showAll(): void {
-    this.setView(this.source.bounds);
+    const { home } = this;
+    const { start, end } = this.#view;
+    const isHome = start === home.start && end === home.end;
+    this.setView(isHome ? this.source.bounds : home);
+  }
+
+  /** The view's right end at the end of all, or its left end at the start. */
+  toEdge(side: 1 | -1): void {
+    this.pan((side * width(this.source.bounds)) / width(this.#view));
+  }
+
+  /** Where a view begins: what is worth seeing. */
+  get home(): Range {
+    return keepWithin(this.source.home ?? this.source.bounds, this.limits);
   }
 
   /** Brings a stretch into sight, and its lane; closer if it could not be seen otherwise. */
@@ -437,7 +450,6 @@ export class LaneCanvas {
       markers: this.#markers,
       cursor: this.#cursor,
       dims: this.#dims,
-      low: this.options.low ?? NONE,
       label: (window, row) => this.source.label(window, row),
     };
   }

@@ -62,8 +62,6 @@ export interface LaneState {
   readonly cursor: number | null;
   /** Spans that the column `marked` leaves out step back. */
   readonly dims: boolean;
-  /** Colours whose spans are drawn low: waiting looks unlike working, also without colours. */
-  readonly low: ReadonlySet<number>;
   /** What is written in a span that has room for it. */
   readonly label: (window: LaneWindow, row: number) => string;
 }
@@ -190,34 +188,38 @@ class LanePainter {
   #span(i: number, left: number, right: number, y: number, height: number, full: boolean): void {
     const { context, state } = this;
     const { frame } = state;
-    const colour = state.window!.spans.columns.colour[i]!;
-    const swatch = state.swatches[colour] ?? state.swatches[0]!;
-    if (state.low.has(colour)) {
-      y += 0.6 * height;
-      height *= 0.4;
-    }
+    const { colour, wait, start } = state.window!.spans.columns;
+    const swatch = state.swatches[colour[i]!] ?? state.swatches[0]!;
     const x = Math.max(left, frame.gutter - 2);
     // A little of the ground stays between neighbours that are wide enough.
     const gap = right - left > 3 ? 1 : 0;
-    const wide = Math.max(1, Math.min(right, frame.width + 2) - x - gap);
+    const stop = Math.max(x + 1, Math.min(right, frame.width + 2) - gap);
+    // Work is drawn high, waiting low: they differ without their colours too.
+    const works = wait && wait[i] !== 0 ? Math.max(x, this.#x(start[i]! + wait[i]!)) : x;
+    const low = Math.max(2, Math.round(0.35 * height));
     context.globalAlpha = full ? 1 : DIM;
     this.#use(swatch.fill);
-    context.fillRect(x, y, wide, height);
+    if (works < right) context.fillRect(works, y, Math.max(1, stop - works), height);
+    if (works > x) context.fillRect(x, y + height - low, Math.min(works, stop) - x, low);
     this.#drawn += 1;
-    if (full && wide > 22 && height >= TEXT_HEIGHT) this.#spanText(i, x, wide, y, height, swatch);
+    if (full && stop - x > 22 && height >= TEXT_HEIGHT) {
+      const fits = stop - works > 0.6 * (stop - x);
+      if (fits) this.#spanText(i, works, stop - works, y + height / 2 + 0.5, swatch.ink);
+      else this.#spanText(i, x, works - x, y + (height - low) / 2, state.palette.text);
+    }
     context.globalAlpha = 1;
   }
 
-  #spanText(i: number, x: number, wide: number, y: number, height: number, look: Swatch): void {
+  #spanText(i: number, x: number, wide: number, middle: number, ink: string): void {
     const { context, state } = this;
     const letters = Math.floor((wide - 8) / CHAR);
-    const text = state.label(state.window!, i);
-    if (letters < 3 || !text) return;
-    this.#use(look.ink);
+    const text = letters < 3 ? "" : state.label(state.window!, i);
+    if (!text) return;
+    this.#use(ink);
     context.font = `10px ${state.palette.font}`;
     context.textBaseline = "middle";
     const shown = text.length <= letters ? text : `${text.slice(0, letters - 1)}…`;
-    context.fillText(shown, x + 4, y + height / 2 + 0.5);
+    context.fillText(shown, x + 4, middle);
   }
 
   #curve(row: LaneRow, top: number): void {
@@ -313,15 +315,14 @@ class LanePainter {
     context.fillRect(0, 0, frame.gutter - 1, frame.height);
     context.textBaseline = "middle";
     this.#eachRow((row, top) => {
-      const head = row.kind === "head";
-      if (head) {
+      if (row.kind === "head") {
         context.fillStyle = palette.raised;
         context.fillRect(0, top, frame.gutter - 1, row.height);
-      }
-      if (row.label) this.#name(row, top, head);
+      } else if (row.label) this.#name(row, top, false);
     });
     context.fillStyle = palette.grid;
     context.fillRect(frame.gutter - 1, 0, 1, frame.height);
+    this.#eachRow((row, top) => row.kind === "head" && this.#name(row, top, true));
   }
 
   #name(row: LaneRow, top: number, head: boolean): void {
@@ -331,7 +332,9 @@ class LanePainter {
     context.fillStyle = head ? palette.text : palette.faint;
     context.font = `${head ? "600 " : ""}11px ${palette.sans}`;
     const left = head ? 20 : 12;
-    const letters = Math.floor((frame.gutter - left - 6) / SMALL_CHAR) + 3;
+    // A head has its row for itself.
+    const room = (head ? frame.width : frame.gutter) - left - 6;
+    const letters = Math.floor(room / SMALL_CHAR) + (head ? 0 : 3);
     const label = row.label.length <= letters ? row.label : `${row.label.slice(0, letters - 1)}…`;
     context.fillText(label, left, Math.max(middle, top + 6));
     if (head) {

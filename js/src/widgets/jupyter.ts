@@ -1,5 +1,5 @@
 /** A session over a Jupyter widget's model. */
-import type { Port, Push, Reply } from "../protocol/client.ts";
+import type { Client, Port, Push, Reply } from "../protocol/client.ts";
 import { unpackOverview } from "../protocol/pack.ts";
 import { Session } from "../protocol/session.ts";
 import type { Overview, Step } from "../protocol/types.ts";
@@ -45,25 +45,45 @@ export function sessionOf(shared: Shared): Session {
     });
     syncSelection(session, model);
   }
-  if (shared.session.state.now.overview === null) shared.session.client.tell(plain("refill"));
+  if (shared.session.state.now.overview === null) tellRefill(shared.session.client);
   return shared.session;
+}
+
+/** What a session of any kind of view has. */
+interface Seen {
+  readonly client: Pick<Client, "tell" | "link">;
+  readonly views: ReadonlySet<object>;
+}
+
+export function releaseUnseen(shared: Shared): void {
+  const { session } = shared;
+  if (session)
+    releaseWhenUnseen(shared, session, ["first", "overview"], () => session.load(null, null));
 }
 
 /**
  * When no view is left, what the model holds of the record is let go: a notebook that is saved
  * after its outputs were cleared keeps nothing of it.
  */
-export function releaseUnseen(shared: Shared): void {
+export function releaseWhenUnseen(
+  { model }: Shared,
+  session: Seen,
+  traits: readonly string[],
+  forget: () => void,
+): void {
   setTimeout(() => {
-    const { session, model } = shared;
-    if (!session || session.views.size > 0 || session.client.link === "gone") return;
+    if (session.views.size > 0 || session.client.link === "gone") return;
     if (isClosing(model.widget_manager)) return;
     session.client.tell(plain("release"));
     // Here and now as well: the notebook may be saved before the kernel has answered.
-    model.set("first", null);
-    model.set("overview", null);
-    session.load(null, null);
+    for (const trait of traits) model.set(trait, null);
+    forget();
   }, RELEASE_MS);
+}
+
+/** Asks for what was let go. */
+export function tellRefill(client: Seen["client"]): void {
+  client.tell(plain("refill"));
 }
 
 /** A message that expects no answer. */
@@ -82,7 +102,7 @@ function firstOf(model: WidgetModel): Step | null {
   return (model.get("first") as Step | null | undefined) ?? null;
 }
 
-function portOf(model: WidgetModel, signal?: AbortSignal): Port {
+export function portOf(model: WidgetModel, signal?: AbortSignal): Port {
   return {
     send: (message) => {
       if (model.widget_manager?.kernel === null) throw new Error("there is no kernel");

@@ -1,5 +1,5 @@
 /**
- * What each widget carries: about 1 kB that fetches the shared bundle from the Assets model.
+ * What each widget carries: about 1 kB that fetches a shared bundle from the Assets model.
  *
  * The bundle is imported once per page and digest; the module scope here is one model's own.
  */
@@ -46,7 +46,7 @@ export default {
       const bundle = await load(assets.get("code") as string, assets.get("digest"));
       if (!signal.aborted) bundle.render({ el, signal, shared });
     } catch (error) {
-      el.textContent = `The debugger could not be loaded: ${error}`;
+      el.textContent = `The view could not be loaded: ${error}`;
       throw error;
     }
   },

@@ -14,16 +14,25 @@ interface Selection {
 /** Only where the views come to rest is told: while they move, nobody needs to know. */
 const REST_MS = 300;
 
-export function syncSelection(session: Session, model: WidgetModel): void {
+interface Ends<S> {
+  /** Where the views stand; null while that is not to be told. */
+  readonly read: () => S | null;
+  /** Python set the trait. */
+  readonly take: (selection: S) => void;
+  readonly watch: (tell: () => void) => void;
+  /** Whether what the trait holds at first is taken as well. */
+  readonly takesFirst?: boolean;
+}
+
+/** Keeps the trait `selection` and the views in step. */
+export function syncTrait<S extends object>(model: WidgetModel, ends: Ends<S>): void {
   let timer: ReturnType<typeof setTimeout> | null = null;
   let known = JSON.stringify(model.get("selection") ?? {});
 
   const tell = (): void => {
     timer = null;
-    const { at, shown, node, kernel, lines, link, overview } = session.state.now;
-    // A kernel that is busy is told when it answers again.
-    if (link !== "ready" || !overview || !sameAt(at, shown?.step ?? null)) return;
-    const selection: Selection = { pass: at?.pass ?? null, k: at?.k ?? null, node, kernel, lines };
+    const selection = ends.read();
+    if (selection === null) return;
     const text = JSON.stringify(selection);
     if (text === known) return;
     known = text;
@@ -34,23 +43,41 @@ export function syncSelection(session: Session, model: WidgetModel): void {
     if (timer !== null) clearTimeout(timer);
     timer = setTimeout(tell, REST_MS);
   };
-
   const take = (): void => {
-    const selection = (model.get("selection") ?? {}) as Selection;
+    const selection = (model.get("selection") ?? {}) as S;
     const text = JSON.stringify(selection);
     if (text === known) return;
     known = text;
-    const { state } = session;
-    if (selection.pass !== undefined && selection.pass !== null) {
-      session.goTo({ pass: selection.pass, k: selection.k ?? 0 });
-    }
-    if (selection.kernel !== undefined) state.set({ kernel: selection.kernel });
-    if (selection.lines !== undefined) void session.chooseLines(selection.lines);
-    if (selection.node !== undefined) session.choose(selection.node);
+    ends.take(selection);
   };
-
+  // Python may have said where to stand before anything was shown.
+  if (ends.takesFirst && known !== "{}") ends.take(JSON.parse(known) as S);
   model.on("change:selection", take);
-  session.state.watch(["at", "shown", "node", "kernel", "lines", "link"], rest, NEVER);
+  ends.watch(rest);
+}
+
+export function syncSelection(session: Session, model: WidgetModel): void {
+  syncTrait<Selection>(model, {
+    read: () => {
+      const { at, shown, node, kernel, lines, link, overview } = session.state.now;
+      // A kernel that is busy is told when it answers again.
+      if (link !== "ready" || !overview || !sameAt(at, shown?.step ?? null)) return null;
+      return { pass: at?.pass ?? null, k: at?.k ?? null, node, kernel, lines };
+    },
+    take: (selection) => takeSelection(session, selection),
+    watch: (tell) =>
+      session.state.watch(["at", "shown", "node", "kernel", "lines", "link"], tell, NEVER),
+  });
+}
+
+function takeSelection(session: Session, selection: Selection): void {
+  const { state } = session;
+  if (selection.pass !== undefined && selection.pass !== null) {
+    session.goTo({ pass: selection.pass, k: selection.k ?? 0 });
+  }
+  if (selection.kernel !== undefined) state.set({ kernel: selection.kernel });
+  if (selection.lines !== undefined) void session.chooseLines(selection.lines);
+  if (selection.node !== undefined) session.choose(selection.node);
 }
 
 /** A session lives as long as its model. */

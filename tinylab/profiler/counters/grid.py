@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,11 +34,29 @@ def _total(c: Counter) -> dict[str, Any]:
 
 
 def metrics(readout: Readout) -> list[dict[str, Any]]:
-    """Ratios: label, value in percent (None: undefined), formula, remark."""
+    """Ratios: label, value in percent (None: undefined), formula in names and in numbers."""
     return [
         {"key": m.key, "label": m.label, "value": m.value, "formula": m.formula, "note": m.note}
+        | {"counted": _counted(readout, m.formula)}
         for m in readout.metrics()
     ]
+
+
+def _counted(readout: Readout, formula: str) -> str:
+    """A formula with numbers for its counters; empty if one is missing.
+
+    100 * sum(HIT) / (sum(HIT) + sum(MISS))  ->  100 * 30 / (30 + 10)
+    """
+    missing = False
+
+    def number(found: re.Match[str]) -> str:
+        nonlocal missing
+        counter = readout.get(found[2])
+        missing |= counter is None
+        return f"{getattr(counter, found[1]):,}" if counter else ""
+
+    text = re.sub(r"(sum|max|count)\((\w+)\)", number, formula)
+    return "" if missing else text
 
 
 def table(

@@ -183,7 +183,9 @@ def _l2_hits(r: Readout) -> Metric:
     value = _percent_of(
         r, ("GL2C_HIT", "TCC_HIT"), ("GL2C_MISS", "TCC_MISS"), lambda h, m: (h.sum, h.sum + m.sum)
     )
-    return Metric("l2_hit_percent", "L2 hit rate", "100 * hits / (hits + misses)", value)
+    hit, miss = _present(r, "GL2C_HIT", "TCC_HIT"), _present(r, "GL2C_MISS", "TCC_MISS")
+    formula = f"100 * sum({hit}) / (sum({hit}) + sum({miss}))"
+    return Metric("l2_hit_percent", "L2 hit rate", formula, value)
 
 
 def _conflicts(r: Readout) -> Metric:
@@ -193,8 +195,16 @@ def _conflicts(r: Readout) -> Metric:
         ("SQC_LDS_IDX_ACTIVE", "SQ_LDS_IDX_ACTIVE"),
         lambda c, a: (c.sum, a.sum),
     )
-    formula = "100 * sum(LDS_BANK_CONFLICT) / sum(LDS_IDX_ACTIVE)"
+    conflict = _present(r, "SQC_LDS_BANK_CONFLICT", "SQ_LDS_BANK_CONFLICT")
+    active = _present(r, "SQC_LDS_IDX_ACTIVE", "SQ_LDS_IDX_ACTIVE")
+    formula = f"100 * sum({conflict}) / sum({active})"
     return Metric("lds_bank_conflict_percent", "LDS bank conflicts", formula, value)
+
+
+def _present(r: Readout, *names: str) -> str:
+    """The name that a read-out has a counter under; the first if it has none."""
+    found = r.get(*names)
+    return found.name if found else names[0]
 
 
 def _percent_of(

@@ -2,7 +2,9 @@
 
 Latency of an event: cycles to the next event of its wave. Stall of an event: cycles its wave stood
 still before it, beyond those that the instruction before it needs by its class. What retires in
-the instruction buffer (wait counts) is stamped when it retires, so that its stall is its wait.
+the instruction buffer (wait counts) is stamped when it retires, so that its stall is its wait. A
+barrier is stamped as the wave comes to it: the wait after it is its stall, not that of its
+successor.
 """
 
 from __future__ import annotations
@@ -36,12 +38,26 @@ def class_name(table: Table, number: int) -> str:
     return table.op_name(number) if number < 256 else table.kinds[number - 256]
 
 
+BARRIERS = ("BARRIER", "BARRIER_SIGNAL")
+
+
+def is_barrier(events: Events) -> Array:
+    """Which rows come to a barrier."""
+    codes = [c for c, name in events.table.ops.items() if name in BARRIERS]
+    return np.isin(events.op, codes)
+
+
 @dataclass
 class Gaps:
-    """Cycles to the next event of the wave (-1: none known) and cycles stood still before."""
+    """Cycles to the next event of the wave (-1: none known) and cycles stood still before.
+
+    Of the latency, ``busy`` is what the class needs, ``wait`` what is waited at a barrier.
+    """
 
     latency: Array
     stall: Array
+    busy: Array
+    wait: Array
 
 
 def gaps(events: Events) -> Gaps:
@@ -51,7 +67,7 @@ def gaps(events: Events) -> Gaps:
     own = np.flatnonzero(events.action != FOREIGN)
     order = own[np.argsort(events.slot[own], kind="stable")]
     if len(order) < 2:
-        return Gaps(latency, stall)
+        return Gaps(latency, stall, *spent(events, latency))
     here, after = order[:-1], order[1:]
     real = is_instruction(events)
     linked = (events.slot[here] == events.slot[after]) & real[after]
@@ -59,10 +75,21 @@ def gaps(events: Events) -> Gaps:
     here, after = here[linked], after[linked]
     gap = np.maximum(events.time[after] - events.time[here], 0)
     latency[here] = gap
-    timed = real[here]  # the way from a start to the first instruction is no stall
+    # The way from a start to the first instruction is no stall, and a barrier has its own.
+    timed = real[here] & ~is_barrier(events)[here]
     busy = cycles_by_op(events.table)[events.op[here]]
     stall[after] = np.where(timed, np.maximum(gap - busy, 0), 0)
-    return Gaps(latency, stall)
+    return Gaps(latency, stall, *spent(events, latency))
+
+
+def spent(events: Events, latency: Array) -> tuple[Array, Array]:
+    """Cycles of each row's latency that its class needs, and those of waiting at a barrier.
+
+    Where the latency is not known: what the class needs.
+    """
+    needed = cycles_by_op(events.table)[events.op]
+    busy = np.where(latency >= 0, np.minimum(latency, needed), needed)
+    return busy, np.where(is_barrier(events) & (latency >= 0), latency - busy, 0)
 
 
 @dataclass(frozen=True)
@@ -127,6 +154,12 @@ class Sums:
         self.timed = np.zeros(size, np.int64)  # events whose latency is known
         self.longest = np.zeros(size, np.int64)
         self.stall = np.zeros(size, np.int64)
+        self.busy = np.zeros(size, np.int64)  # what their classes need of the latencies
+
+    @property
+    def time(self) -> Array:
+        """Cycles that waves spent at it: standing still before it, and while its class worked."""
+        return self.stall + self.busy
 
     def add(self, key: Array, found: Gaps, real: Array, fresh: Array) -> None:
         """Adds rows; those that are not ``fresh`` were counted before and bring a latency only."""
@@ -140,6 +173,8 @@ class Sums:
         self.timed += np.bincount(key[timed], minlength=size)
         self.latency += _sums(key[timed], found.latency[timed], size)
         np.maximum.at(self.longest, key[timed], found.latency[timed])
+        self.busy += _sums(key[timed], found.busy[timed], size)
+        self.stall += _sums(key[timed], found.wait[timed], size)
 
     def row(self, number: int) -> dict[str, int | float]:
         """One number's figures."""
@@ -150,6 +185,7 @@ class Sums:
             "mean": int(self.latency[number]) / timed if timed else 0.0,
             "longest": int(self.longest[number]),
             "stall": int(self.stall[number]),
+            "time": int(self.time[number]),
         }
 
 

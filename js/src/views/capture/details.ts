@@ -1,0 +1,299 @@
+/** What is known of the chosen event, of a stretch of time, of the stream; sums by class. */
+import { Superseded } from "../../base/lanes.ts";
+import { lengthText, timeText } from "../../base/ruler.ts";
+import { count, digits, plural } from "../../base/text.ts";
+import type { Span } from "../../protocol/capture.ts";
+import type { ClassRow, StretchInfo } from "../../protocol/capture_types.ts";
+import { h, setText } from "../dom.ts";
+import type { CaptureContext } from "./context.ts";
+import { changeLook, changeText } from "./listing.ts";
+import { type TraceSource, WAVE_LANE } from "./source.ts";
+
+const MOST_CLASSES = 40;
+
+export function detailsPanel(
+  context: CaptureContext,
+  source: () => TraceSource | null,
+): HTMLElement {
+  return h(
+    "div",
+    { class: "tl-side tl-trace-side" },
+    eventPart(context, source),
+    stretchPart(context),
+    streamPart(context),
+    classPart(context),
+  );
+}
+
+type Fact = readonly [string, string];
+
+function facts(rows: readonly Fact[]): HTMLElement {
+  return h(
+    "dl",
+    { class: "tl-facts" },
+    ...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+  );
+}
+
+function part(
+  title: string,
+  name: string,
+): { el: HTMLElement; body: HTMLElement; head: HTMLElement } {
+  const body = h("div", { class: "tl-part" });
+  const head = h("h3", {}, title);
+  const el = h(
+    "section",
+    { class: "tl-panel", "data-name": name },
+    h("header", { class: "tl-head" }, head),
+    body,
+  );
+  return { el, body, head };
+}
+
+// The chosen event.
+
+function eventPart(
+  { session, signal }: CaptureContext,
+  source: () => TraceSource | null,
+): HTMLElement {
+  const { el, body, head } = part("Event", "event");
+  session.state.watch(
+    ["span", "programs", "stream"],
+    () => {
+      const { span } = session.state.now;
+      const lanes = source();
+      el.hidden = !span || !lanes;
+      if (!span || !lanes) return;
+      const many = span.count > 1;
+      setText(head, many ? `${count(span.count)} events` : isWave(span) ? "Wave" : "Event");
+      body.replaceChildren(
+        facts([["lane", lanes.laneName(span.lane)], ...eventFacts(span, lanes)]),
+      );
+      if (many) body.append(h("p", { class: "tl-note" }, "A closer look shows each."));
+    },
+    signal,
+  );
+  return el;
+}
+
+const isWave = (span: Span): boolean => span.lane >= WAVE_LANE;
+
+function eventFacts(span: Span, lanes: TraceSource): Fact[] {
+  const when: Fact[] = [
+    ["from", timeText(span.start, "cycles")],
+    ["for", lengthText(span.end - span.start, "cycles")],
+  ];
+  if (span.count > 1) return when;
+  if (isWave(span)) return [["threads", count(span.number)], ...when];
+  const line = lanes.lineOf(span);
+  const what: Fact[] = line
+    ? [
+        ["code", line.text.replace(/\s+/g, " ")],
+        ["pc", `0x${line.pc.toString(16)}`],
+      ]
+    : [["class", lanes.name(span)]];
+  const stall: Fact[] = span.stall > 0 ? [["stall", lengthText(span.stall, "cycles")]] : [];
+  return [...what, ...when, ...stall];
+}
+
+// A stretch of time.
+
+function stretchPart({ session, signal }: CaptureContext): HTMLElement {
+  const { el, body } = part("Marked stretch", "stretch");
+  const ask = async (): Promise<void> => {
+    const { stretch, stream } = session.state.now;
+    el.hidden = !stretch || stream === null;
+    if (!stretch || stream === null) return;
+    const { start, end } = stretch;
+    try {
+      const found = await session.client.ask("selection", { stream, start, end });
+      if (session.state.now.stretch !== stretch) return;
+      body.replaceChildren(facts(stretchFacts(found, start, end)), classTable(found.classes));
+    } catch (error) {
+      if (!(error instanceof Superseded)) session.report(error);
+    }
+  };
+  session.state.watch(["stretch", "stream"], () => void ask(), signal);
+  return el;
+}
+
+function stretchFacts(found: StretchInfo, start: number, end: number): Fact[] {
+  const rows: Fact[] = [
+    ["from", `${count(start)} to ${count(end)}`],
+    ["for", lengthText(found.cycles, "cycles")],
+    ["waves", `${count(found.waves)}, ${count(found.waves_started)} of them begun here`],
+    ["alive", `${digits(found.mean_occupancy)} at a time`],
+  ];
+  if (found.note) rows.push(["note", found.note]);
+  return rows;
+}
+
+function classTable(rows: readonly ClassRow[]): HTMLElement {
+  const has = (name: "total" | "stall"): boolean => rows.some((row) => row[name] !== undefined);
+  return h(
+    "table",
+    { class: "tl-table tl-class-table" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", {}, "class"),
+        numberHead("hits"),
+        has("total") && numberHead("cycles"),
+        has("stall") && numberHead("stall"),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      ...rows
+        .slice(0, MOST_CLASSES)
+        .map((row) =>
+          h(
+            "tr",
+            {},
+            classCell(row),
+            numberCell(row.hits),
+            has("total") && numberCell(row.total ?? 0),
+            has("stall") && numberCell(row.stall ?? 0),
+          ),
+        ),
+    ),
+  );
+}
+
+const numberHead = (word: string, title?: string): HTMLElement =>
+  h("th", { class: "tl-num", title }, word);
+const numberCell = (value: number): HTMLElement =>
+  h("td", { class: "tl-num" }, value === 0 ? "" : count(value));
+
+function classCell(row: { readonly class: string; readonly category: string }): HTMLElement {
+  const colour = `cat-${row.category.toLowerCase().replaceAll(" ", "-")}`;
+  return h(
+    "td",
+    { title: row.category },
+    h("i", { class: "tl-swatch", style: `background: var(--tl-${colour})` }),
+    ` ${row.class}`,
+  );
+}
+
+// The stream.
+
+/** Problems that are always on screen, so that zero is seen to be zero. */
+const COUNTED: readonly (readonly [string, string, string])[] = [
+  ["lost", "lost", "Packets that the hardware says it lost"],
+  ["registers_dropped", "dropped", "Register writes that the hardware says it dropped"],
+  ["undecoded_nibbles", "undecoded", "Half bytes that start no packet"],
+  ["odd_timestamps", "skipped", "Timestamps that are not absolute"],
+  ["waves_unclosed", "open waves", "Waves without an end"],
+  ["waves_unopened", "lone ends", "Ends of waves without a start"],
+  ["executions_unmatched", "lone executions", "Executions that no issue was found for"],
+];
+
+function streamPart({ session, signal }: CaptureContext): HTMLElement {
+  const { el, body, head } = part("Stream", "stream-info");
+  session.state.watch(
+    ["stream", "traces", "overview"],
+    () => {
+      const trace = session.trace;
+      el.hidden = !trace;
+      if (!trace) return;
+      const { info } = trace;
+      setText(head, `Stream · ${info.family.toUpperCase()}`);
+      const chips = COUNTED.filter(([key], i) => i < 4 || (info.problems[key] ?? 0) > 0).map(
+        ([key, word, title]) => {
+          const number = info.problems[key] ?? 0;
+          return h(
+            "span",
+            { class: `tl-chip${number > 0 ? " tl-bad" : ""}`, title },
+            h("b", {}, count(number)),
+            ` ${word}`,
+          );
+        },
+      );
+      body.replaceChildren(
+        facts([
+          ["packets", count(info.packets)],
+          ["waves", `${count(info.waves)}, up to ${count(info.most_waves)} at a time`],
+          ["events", `${count(info.instructions)}, ${count(info.mapped)} with address`],
+        ]),
+        h("div", { class: "tl-chips" }, ...chips),
+        ...info.notes.map((note) => h("p", { class: "tl-note" }, note)),
+      );
+    },
+    signal,
+  );
+  return el;
+}
+
+// Sums by class of the whole stream.
+
+function classPart({ session, signal }: CaptureContext): HTMLElement {
+  const { el, body, head } = part("Classes of instructions", "classes");
+  const ask = async (): Promise<void> => {
+    const { stream, compared } = session.state.now;
+    const trace = session.trace;
+    el.hidden = !trace || trace.info.instructions === 0;
+    if (stream === null || !trace || el.hidden) return;
+    if (compared) {
+      setText(head, "Classes, compared");
+      body.replaceChildren(comparedTable(compared.classes));
+      return;
+    }
+    try {
+      const { rows } = await session.client.ask("classes", { stream });
+      if (session.state.now.stream !== stream || session.state.now.compared) return;
+      setText(head, `${plural(rows.length, "class")} of instructions`);
+      body.replaceChildren(classTable(rows));
+    } catch (error) {
+      if (!(error instanceof Superseded)) session.report(error);
+    }
+  };
+  session.state.watch(["stream", "traces", "compared"], () => void ask(), signal);
+  return el;
+}
+
+function comparedTable(
+  rows: readonly {
+    readonly class: string;
+    readonly category: string;
+    readonly first: ClassRow | null;
+    readonly second: ClassRow | null;
+    readonly change: number | null;
+  }[],
+): HTMLElement {
+  return h(
+    "table",
+    { class: "tl-table tl-class-table" },
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        h("th", {}, "class"),
+        numberHead("time", "Standing still and working"),
+        numberHead("time₂"),
+        numberHead("change", "Second over first"),
+      ),
+    ),
+    h(
+      "tbody",
+      {},
+      ...rows
+        .slice(0, MOST_CLASSES)
+        .map((row) =>
+          h(
+            "tr",
+            {},
+            classCell(row),
+            numberCell(row.first?.time ?? 0),
+            numberCell(row.second?.time ?? 0),
+            h("td", { class: `tl-num ${changeLook(row.change)}` }, changeText(row.change)),
+          ),
+        ),
+    ),
+  );
+}

@@ -1,0 +1,137 @@
+/** Search: lines of the program at once, events page by page as they are found. */
+import { Superseded } from "../../base/lanes.ts";
+import { count, plural } from "../../base/text.ts";
+import type { EventPlace, TraceHit, TraceHits } from "../../protocol/capture_types.ts";
+import { button, h, highlighted, setText } from "../dom.ts";
+import { walk } from "../tree.ts";
+import type { CaptureContext } from "./context.ts";
+import type { TraceSource } from "./source.ts";
+
+const MOST_LINES = 60;
+const MOST_EVENTS = 400;
+
+export function traceSearch(
+  { session, view, signal }: CaptureContext,
+  show: (place: EventPlace, instruction: number | null) => void,
+  source: () => TraceSource | null,
+): HTMLElement {
+  const input = h("input", {
+    type: "search",
+    class: "tl-search-input",
+    placeholder: "an instruction, a class: s_waitcnt, LDS …",
+    "aria-label": "search instructions and events",
+    "data-name": "search",
+  });
+  const note = h("span", { class: "tl-quiet-text" });
+  const list = h("div", { class: "tl-hits", role: "listbox" });
+  const stop = button("Stop", "Stop searching", () => halt(), { name: "search-stop" });
+  stop.hidden = true;
+  const el = h(
+    "div",
+    { class: "tl-search", hidden: true },
+    h("div", { class: "tl-search-row" }, input, note, stop),
+    list,
+  );
+  const halt = (): void => {
+    round += 1;
+    stop.hidden = true;
+  };
+  /** Each search has a number; an older one stops when it sees a newer. */
+  let round = 0;
+
+  const lineRow = (number: number, text: string, pc: number, query: string): HTMLElement => {
+    const hits = session.program?.figures.hits[number] ?? 0;
+    return hitRow(
+      highlighted(text.replace(/\s+/g, " "), query),
+      `0x${pc.toString(16)} · ${count(hits)} hits`,
+      () => {
+        session.chooseInstruction(number);
+        view.set({ search: false });
+      },
+    );
+  };
+  const eventRow = (hit: TraceHit): HTMLElement => {
+    const { time, lane, op, pc } = hit;
+    const name = source()?.laneName(lane) ?? `lane ${lane}`;
+    const where = [name, `at ${count(time)}`, pc === null ? "" : `0x${pc.toString(16)}`];
+    return hitRow([op], where.filter(Boolean).join(" · "), () => {
+      const found = session.program?.lines.findIndex((line) => line.pc === pc) ?? -1;
+      show(hit, found >= 0 ? found : null);
+    });
+  };
+  const findLines = (query: string): number => {
+    const low = query.toLowerCase();
+    const found = (session.program?.lines ?? [])
+      .map((line, number) => ({ ...line, number }))
+      .filter((line) => line.text.toLowerCase().includes(low));
+    const rows = found.slice(0, MOST_LINES);
+    list.append(...rows.map((line) => lineRow(line.number, line.text, line.pc, query)));
+    return found.length;
+  };
+  const search = async (): Promise<void> => {
+    const mine = ++round;
+    const query = input.value.trim();
+    const { stream } = session.state.now;
+    list.replaceChildren();
+    setText(note, "");
+    if (query === "" || stream === null) return;
+    const lines = findLines(query);
+    let events = 0;
+    let chunk: number | null = 0;
+    stop.hidden = false;
+    while (chunk !== null && events < MOST_EVENTS) {
+      const page: TraceHits = await session.client.ask("search", { stream, query, chunk });
+      if (mine !== round) return;
+      list.append(...page.hits.slice(0, MOST_EVENTS - events).map(eventRow));
+      events += page.hits.length;
+      chunk = page.next;
+      const more = chunk === null ? "" : "+";
+      setText(note, `${plural(lines, "line")}, ${count(events)}${more} events`);
+    }
+    stop.hidden = true;
+  };
+  const start = (): void => {
+    search().catch((error) => {
+      if (!(error instanceof Superseded))
+        setText(note, error instanceof Error ? error.message : String(error));
+    });
+  };
+
+  input.addEventListener("input", start, { signal });
+  input.addEventListener(
+    "keydown",
+    (event) => {
+      const first = list.querySelector<HTMLElement>("[tabindex]");
+      if (event.key === "ArrowDown" && first) first.focus();
+      else if (event.key === "Enter" && first) first.click();
+      else return;
+      event.preventDefault();
+    },
+    { signal },
+  );
+  list.addEventListener("keydown", (event) => walk(list, event), { signal });
+  view.watch(
+    ["search"],
+    () => {
+      el.hidden = !view.now.search;
+      if (view.now.search) input.select();
+      else halt();
+    },
+    signal,
+  );
+  return el;
+}
+
+function hitRow(label: readonly (Node | string)[], where: string, choose: () => void): HTMLElement {
+  return h(
+    "div",
+    {
+      class: "tl-hit-row",
+      role: "option",
+      tabindex: "0",
+      on: { click: choose, keydown: (event: KeyboardEvent) => event.key === "Enter" && choose() },
+    },
+    h("span", { class: "tl-hit-label" }, ...label),
+    h("span", { class: "tl-faint" }, where),
+  );
+}
