@@ -32,9 +32,9 @@ describe("rows of the front end", () => {
   });
 });
 
-describe("the style sheet", () => {
+describe.each(["views/style.css", "views/capture/capture.css"])("the style sheet %s", (sheet) => {
   it("touches nothing outside the widget", () => {
-    const css = readFileSync(join(SRC, "views/style.css"), "utf8").replace(/\/\*[\s\S]*?\*\//g, "");
+    const css = readFileSync(join(SRC, sheet), "utf8").replace(/\/\*[\s\S]*?\*\//g, "");
     const selectors = [...css.matchAll(/(^|[}\n])\s*([^{}@]+)\{/g)].map((match) =>
       match[2]!.trim(),
     );

@@ -138,7 +138,8 @@ export class LaneCanvas {
 
   /** What was loaded is out of date: it stays on screen until its successor is here. */
   reload(): void {
-    this.#before = this.#windows;
+    // What was never loaded is no successor of what was.
+    if (this.#windows.best(this.source.bounds)) this.#before = this.#windows;
     this.#windows = new Windows(this.source.bounds);
     this.#asked = null;
     this.#redraw();
