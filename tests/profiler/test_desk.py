@@ -66,9 +66,10 @@ def test_reading_in_slices_shows_more_and_more(capture: Capture) -> None:
     desk = Desk((capture,))
     info = capture.streams[0]
     desk.streams[0]._trace = Trace(capture.blob(info.file), chunk_nibbles=256)
-    seen = [desk.advance(0, 0)]
+    assert desk.advance(0, 0)["info"]["waves"] == 0
+    seen = [desk.advance(0, 1e-9)]
     while not seen[-1]["done"]:
-        seen.append(desk.advance(0, 0))
+        seen.append(desk.advance(0, 1e-9))
     assert len(seen) > 5
     counts = [s["info"]["waves"] for s in seen]
     assert counts == sorted(counts)

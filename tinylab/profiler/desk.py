@@ -117,11 +117,15 @@ class Desk:
     def advance(self, stream: int, seconds: float = 0.2, full: bool = True) -> Json:
         """Reads a stream on for about so long; what there is to see of what has been read.
 
-        Without ``full``, or while little was read, only how far reading is.
+        Without ``full`` only how far reading is. With no time at all nothing is read: everything
+        that was read is made ready to be looked at.
         """
         found = self.stream(stream)
         trace = found.trace
-        trace.advance(min(max(float(seconds), 0.0), _MOST_SECONDS))
+        if seconds > 0:
+            trace.advance(min(float(seconds), _MOST_SECONDS))
+        else:
+            trace.look()
         out: Json = {"done": trace.done, "progress": trace.progress, "end": trace.end_time}
         if not full and not trace.done:
             return out

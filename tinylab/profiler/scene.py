@@ -7,7 +7,6 @@ for instructions of other SIMDs, and from WAVE_LANE on every place where a wave 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from tinylab.profiler.sqtt.native import Array
 from tinylab.profiler.sqtt.packets import ALU_SOURCES, MEM_UNITS
 from tinylab.profiler.sqtt.stats import class_name, class_of
 from tinylab.profiler.sqtt.trace import DETAIL_CHUNKS, Trace
+from tinylab.profiler.sqtt.wave_lanes import Bars, groups
 
 UNIT_LANE = 256
 OTHER_LANE = UNIT_LANE + len(UNITS)
@@ -45,7 +45,7 @@ def lanes(trace: Trace) -> dict[str, Any]:
         "units": [name for name in UNITS if name in _units(trace)],
         "other": _has_foreign(trace),
         "place": list(trace.table.place),
-        "waves": np.unique(trace.waves().lane).astype(np.uint32),
+        "waves": trace.seen.lanes.lanes.astype(np.uint32),
     }
 
 
@@ -98,11 +98,12 @@ def lane_window(
     """
     detailed = len(trace.chunks_of(start, end)) <= DETAIL_CHUNKS
     own = None if keys is None else {k for k in keys if k < WAVE_LANE}
-    bars = [_wave_bars(trace, start, end, keys)]
+    step = (end - start) / columns
     if detailed:
-        bars.insert(0, _instruction_bars(trace, start, end, own, mark))
+        bars = [_instruction_bars(trace, start, end, own, mark)]
     else:
-        bars.insert(0, _slot_waves(trace, start, end, own))
+        bars = [_slot_waves(trace, start, end, step, own)]
+    bars.append(_wave_bars(trace, start, end, step, keys))
     every = {name: np.concatenate([b[name] for b in bars]) for name in bars[0]}
     picture = _merged(every, start, end, columns)
     while len(picture["lane"]) > _MOST_SPANS and columns > 64:
@@ -117,44 +118,17 @@ def lane_window(
     }
 
 
-@dataclass
-class Groups:
-    """Groups of rows: the first row of each, and how many it has."""
-
-    first: Array
-    count: Array
-
-
-def merge(
-    lane: Array, start: Array, end: Array, window_start: int, window_end: int, columns: int
-) -> Groups:
-    """Groups rows of one lane that lie in one column; rows are sorted by lane, then start.
-
-    Bars longer than a column stay single.
-    """
-    n = len(lane)
-    width = max(window_end - window_start, 1)
-    column = (np.clip(start, window_start, window_end) - window_start) * columns // width
-    short = (end - start) * columns < width
-    joined = np.zeros(n, bool)
-    if n > 1:
-        joined[1:] = (lane[1:] == lane[:-1]) & (column[1:] == column[:-1]) & short[1:] & short[:-1]
-    bounds = np.flatnonzero(~joined)
-    count = np.diff(bounds, append=n).astype(np.uint32)
-    return Groups(bounds, count)
-
-
 def _merged(bars: Arrays, start: int, end: int, columns: int) -> Arrays:
     first, last = bars["start"], bars["end"]
-    groups = merge(bars["lane"], first, last, start, end, columns)
-    at = groups.first
-    if not len(at):
-        last, marked = last[:0], bars["marked"][:0]
+    at = groups(bars["lane"], first, last, start, (end - start) / columns)
+    if len(at):
+        last = np.maximum.reduceat(last, at)
+        marked = np.logical_or.reduceat(bars["marked"], at)
+        count = np.add.reduceat(bars["count"], at)
     else:
-        last = np.maximum.reduceat(last, groups.first)
-        marked = np.logical_or.reduceat(bars["marked"], groups.first)
+        marked, count = bars["marked"], bars["count"]
     length = np.maximum(last - first[at], 0)
-    wait = np.where(groups.count > 1, 0, np.minimum(bars["wait"][at], length))
+    wait = np.where(count > 1, 0, np.minimum(bars["wait"][at], length))
     wide = np.float64 if len(length) and length.max() >= 1 << 32 else np.uint32
     return {
         "lane": bars["lane"][at].astype(np.uint32),
@@ -165,49 +139,48 @@ def _merged(bars: Arrays, start: int, end: int, columns: int) -> Arrays:
         "op": bars["op"][at].astype(np.int16),
         "number": bars["number"][at].astype(np.int32),
         "stall": np.minimum(bars["stall"][at], (1 << 32) - 1).astype(np.uint32),
-        "count": groups.count,
+        "count": count.astype(np.uint32),
         "marked": marked.astype(np.uint8),
     }
 
 
-def _wave_bars(trace: Trace, start: int, end: int, keys: Sequence[int] | None) -> Arrays:
-    waves = trace.waves()
-    wanted = None if keys is None else [k - WAVE_LANE for k in keys if k >= WAVE_LANE]
-    return _bars_of_waves(trace, start, end, WAVE_LANE + waves.lane, wanted, waves.lane)
-
-
-def _slot_waves(trace: Trace, start: int, end: int, keys: Collection[int] | None) -> Arrays:
-    """Waves of the traced unit in the lanes of their slots, where instructions are too many."""
-    waves = trace.waves()
-    slot = waves.slot + (0 if trace.table.rdna else 16 * waves.simd)
-    traced = (waves.array == 0) & (waves.unit == 0)
-    if trace.table.rdna:
-        traced &= waves.simd == 0
-    lane = np.where(traced, slot, -1)
-    wanted = range(UNIT_LANE) if keys is None else keys
-    return _bars_of_waves(trace, start, end, lane, [k for k in wanted if k < UNIT_LANE], lane)
-
-
-def _bars_of_waves(
-    trace: Trace, start: int, end: int, lane: Array, wanted: Sequence[int] | None, key: Array
+def _wave_bars(
+    trace: Trace, start: int, end: int, step: float, keys: Sequence[int] | None
 ) -> Arrays:
-    waves = trace.waves()
-    ends = np.where(waves.closed, waves.end, trace.end_time)
-    inside = (waves.start < end) & (ends >= start)
-    if wanted is not None:
-        inside &= np.isin(key, np.array(wanted, np.int64))
-    rows = waves.by_lane[inside[waves.by_lane]]
-    none = np.full(len(rows), -1, np.int64)
+    wanted = None if keys is None else [k - WAVE_LANE for k in keys if k >= WAVE_LANE]
+    bars = trace.seen.lanes.window(start, end, step, wanted)
+    return _columns_of(bars, WAVE_LANE + bars.lane)
+
+
+def _slot_waves(
+    trace: Trace, start: int, end: int, step: float, keys: Collection[int] | None
+) -> Arrays:
+    """Waves of the traced unit in the lanes of their slots, where instructions are too many."""
+    slots = range(UNIT_LANE) if keys is None else sorted(k for k in keys if k < UNIT_LANE)
+    lanes = {_lane_of_slot(trace, slot): slot for slot in slots}
+    bars = trace.seen.lanes.window(start, end, step, list(lanes))
+    slot = np.array([lanes[int(lane)] for lane in bars.lane], np.int64)
+    return _columns_of(bars, slot)
+
+
+def _lane_of_slot(trace: Trace, slot: int) -> int:
+    """The place of a wave in a slot of the traced unit: array 0, unit 0; on RDNA SIMD 0 too."""
+    return slot if trace.table.rdna else slot >> 4 << 8 | slot & 15
+
+
+def _columns_of(bars: Bars, lane: Array) -> Arrays:
+    size = len(bars)
     return {
-        "lane": lane[rows].astype(np.int64),
-        "start": waves.start[rows],
-        "end": ends[rows],
-        "wait": np.zeros(len(rows), np.int64),
-        "colour": np.full(len(rows), WAVE_COLOUR, np.int64),
-        "op": none,
-        "number": waves.threads[rows].astype(np.int64),
-        "stall": np.zeros(len(rows), np.int64),
-        "marked": np.zeros(len(rows), bool),
+        "lane": lane.astype(np.int64),
+        "start": bars.start,
+        "end": bars.end,
+        "wait": np.zeros(size, np.int64),
+        "colour": np.full(size, WAVE_COLOUR, np.int64),
+        "op": np.full(size, -1, np.int64),
+        "number": bars.threads.astype(np.int64),
+        "stall": np.zeros(size, np.int64),
+        "marked": np.zeros(size, bool),
+        "count": bars.count,
     }
 
 
@@ -228,6 +201,7 @@ def _instruction_bars(
         **_what(trace, found, row),
     }
     bars["marked"] = np.zeros(len(row), bool) if mark is None else bars["number"] == mark
+    bars["count"] = np.ones(len(row), np.uint32)
     inside = (bars["start"] < end) & (bars["end"] > start)
     if keys is not None:
         inside &= np.isin(bars["lane"], np.array(sorted(keys), np.int64))

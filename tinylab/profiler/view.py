@@ -122,8 +122,7 @@ _PROBLEMS = {
 
 def wave_lanes(trace: Trace) -> list[dict[str, int]]:
     """The lanes that waves ran in, sorted by place; ``lane`` is the number that windows use."""
-    waves = trace.waves()
-    found = np.unique(waves.lane)
+    found = trace.seen.lanes.lanes
     names = ("array", "unit", "simd", "slot")
     places = zip(found >> 16, found >> 12 & 15, found >> 8 & 15, found & 255, strict=True)
     rows = zip(found, places, strict=True)
@@ -136,7 +135,7 @@ def occupancy_window(trace: Trace, start: int, end: int, columns: int = 500) -> 
     edges = np.linspace(start, end, columns + 1)
     if not len(times):
         return {"mean": np.zeros(columns), "most": np.zeros(columns, np.int64)}
-    area = np.concatenate([[0], np.cumsum(counts[:-1] * np.diff(times))])
+    area = trace.seen.area
     at = np.clip(np.searchsorted(times, edges, "right") - 1, 0, len(times) - 1)
     inside = np.clip(edges, times[0], times[-1])
     total = area[at] + counts[at] * np.maximum(inside - times[at], 0)

@@ -177,6 +177,7 @@ export class CaptureSession {
   setReading(reading: boolean): void {
     const { stream, second } = this.state.now;
     this.state.set({ reading });
+    if (!reading && stream !== null && !this.trace?.done) void this.#look(stream);
     if (reading && stream !== null) void this.#read(stream);
     if (reading && second !== null) void this.#read(second);
   }
@@ -213,6 +214,16 @@ export class CaptureSession {
       this.report(error);
     } finally {
       this.#reading.delete(stream);
+    }
+  }
+
+  /** What was read until reading was stopped is made ready to be seen. */
+  async #look(stream: number): Promise<void> {
+    try {
+      const args = { stream, seconds: 0, full: true };
+      this.#take(stream, await this.client.ask("advance", args, `look ${stream}`));
+    } catch (error) {
+      this.report(error);
     }
   }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,11 +30,14 @@ from tinylab.profiler.sqtt.packets import MISC_TYPES, Table
 from tinylab.profiler.sqtt.registers import PROGRAM_HIGH, PROGRAM_LOW, REG_KINDS, Registers
 from tinylab.profiler.sqtt.stats import Firsts, Tally, class_of, firsts_of
 from tinylab.profiler.sqtt.walk import Program, no_waves, walk
+from tinylab.profiler.sqtt.wave_lanes import WaveLanes
 from tinylab.profiler.sqtt.waves import Pairing, Waves, occupancy
 
 CHUNK_NIBBLES = 1 << 19
-DETAIL_CHUNKS = 48  # a window of more is shown as densities
+DETAIL_CHUNKS = 16  # a window of more is shown as densities
 _CACHED = 96  # chunks kept decoded
+_OFTEN = 1 << 17  # up to so many waves are sorted anew whenever more has been read
+_SELDOM = 1 << 20  # beyond, not before all has been read
 _MOST_PENDING = 1 << 14  # issues without execution that a chunk hands to the next
 
 _RDNA_KEEP = (*RDNA_KINDS, *REG_KINDS, "ALUEXEC", "VMEMEXEC", "WAVERDY", "TS_DELTA_OR_MARK")
@@ -119,8 +122,8 @@ class Trace:
         none = concatenate(self.table, [])
         self._state = State(Cursor(), no_waves(), none, np.empty(0, np.int64))
         self._cache: OrderedDict[int, Part] = OrderedDict()
-        self._waves: tuple[int, Waves] | None = None
-        self._occupancy: tuple[int, Array, Array] | None = None
+        self._seen: Seen | None = None
+        self._sorting: Generator[None, None, Seen] | None = None
         self.done = self.stream.end == 0
         if self.done and len(self.stream.data):
             self.faults.append(Fault(0, 0, "the stream is shorter than one packet", fatal=True))
@@ -134,7 +137,7 @@ class Trace:
     ) -> Trace:
         """Reads to the end; ``progress`` hears the fraction done, ``cancelled`` may stop it."""
         while not self.done and not (cancelled and cancelled()):
-            self._next_chunk()
+            self._step()
             if progress:
                 progress(self.progress)
         return self
@@ -143,7 +146,7 @@ class Trace:
         """Reads on for about that long; whether there is more to read."""
         limit = time.perf_counter() + seconds
         while not self.done:
-            self._next_chunk()
+            self._step()
             if time.perf_counter() >= limit:
                 break
         return not self.done
@@ -151,7 +154,7 @@ class Trace:
     @property
     def progress(self) -> float:
         """The fraction of the stream that has been read."""
-        return 1.0 if self.done else self._state.cursor.position / self.stream.end
+        return 1.0 if self.done else 0.99 * self._state.cursor.position / self.stream.end
 
     @property
     def end_time(self) -> int:
@@ -162,6 +165,16 @@ class Trace:
     def cursor(self) -> Cursor:
         """Where reading stands."""
         return self._state.cursor
+
+    def _step(self) -> None:
+        """Reads a chunk; after the last, sorts what windows will ask for, a part at a time."""
+        if self._sorting is None:
+            self._next_chunk()
+            return
+        try:
+            next(self._sorting)
+        except StopIteration as ended:
+            self._seen, self._sorting, self.done = ended.value, None, True
 
     def _next_chunk(self) -> None:
         state = self._state
@@ -174,14 +187,8 @@ class Trace:
         part = self._detail(packets, entries, state, self.faults)
         self._account(part)
         if state.cursor.overrun or state.cursor.position >= self.stream.end:
-            self.done = True
             self.faults += end_faults(self.stream, state.cursor)
-            self._sort()
-
-    def _sort(self) -> None:
-        """What windows will ask of many waves, done once and as part of the pass."""
-        self.occupancy()
-        _ = self.waves().by_lane
+            self._sorting = Seen.steps(len(self.states), self.pairing, self.end_time)
 
     def _account(self, part: Part) -> None:
         fresh = part.events.take(slice(part.first, None))
@@ -264,17 +271,35 @@ class Trace:
 
     # *** what the index knows
 
+    @property
+    def seen(self) -> Seen:
+        """Waves and how many live, sorted for windows: of all that was read, or of most of it.
+
+        To sort millions of waves takes seconds. While a long stream is read that is done now and
+        then, and at the end of the pass; `look` does it at once.
+        """
+        found = self._seen
+        if found is None or (found.chunks != len(self.states) and self._is_due(found)):
+            return self.look()
+        return found
+
+    def _is_due(self, found: Seen) -> bool:
+        count = len(self.pairing)
+        return self.done or count < _OFTEN or (2 * len(found.waves) < count < _SELDOM)
+
+    def look(self) -> Seen:
+        """Sorts all waves that have been read."""
+        if self._seen is None or self._seen.chunks != len(self.states):
+            self._seen = _whole(Seen.steps(len(self.states), self.pairing, self.end_time))
+        return self._seen
+
     def waves(self) -> Waves:
-        """All waves read so far."""
-        if self._waves is None or self._waves[0] != len(self.states):
-            self._waves = (len(self.states), self.pairing.waves())
-        return self._waves[1]
+        """All waves read so far; see `seen`."""
+        return self.seen.waves
 
     def occupancy(self) -> tuple[Array, Array]:
         """Living waves: (times, counts), a count holds from its time to the next."""
-        if self._occupancy is None or self._occupancy[0] != len(self.states):
-            self._occupancy = (len(self.states), *occupancy(self.waves(), self.end_time))
-        return self._occupancy[1:]
+        return self.seen.times, self.seen.living
 
     @property
     def span(self) -> tuple[int, int]:
@@ -300,6 +325,43 @@ class Trace:
             "waves_unopened": self.pairing.unopened,
             "executions_unmatched": self.unmatched,
         }
+
+
+@dataclass
+class Seen:
+    """The waves of the part of a stream that was read, in the forms that windows need."""
+
+    chunks: int
+    waves: Waves
+    lanes: WaveLanes
+    times: Array  # when the number of living waves changes, and what it is from then on
+    living: Array
+    area: Array  # of the curve, from its start to each time
+
+    @staticmethod
+    def steps(chunks: int, pairing: Pairing, end_time: int) -> Generator[None, None, Seen]:
+        """Makes one, with pauses: to sort ten million waves takes seconds."""
+        waves = pairing.waves()
+        yield
+        _ = waves.by_lane
+        yield
+        lanes = yield from WaveLanes.steps(waves, end_time)
+        yield
+        times, living = occupancy(waves, end_time)
+        yield
+        step = living[:-1] * np.diff(times)
+        area = np.concatenate([np.zeros(1, np.int64), np.cumsum(step)])
+        return Seen(chunks, waves, lanes, times, living, area)
+
+
+def _whole(steps: Generator[None, None, Seen]) -> Seen:
+    """What work with pauses comes to, without them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            found: Seen = ended.value
+            return found
 
 
 class Facts:

@@ -93,6 +93,9 @@ class Pairing:
         self._lost.append(every[opens & same & after_opens])
         self._open = every[opens & ~same]
 
+    def __len__(self) -> int:
+        return len(self._open) + sum(map(len, self._done)) + sum(map(len, self._lost))
+
     @property
     def unclosed(self) -> int:
         """Starts without an end so far."""
@@ -144,8 +147,10 @@ def occupancy(waves: Waves, end: int | None = None) -> tuple[Array, Array]:
     Waves at [0, 10), [5, 20)  ->  times 0 5 10 20, counts 1 2 1 0
     """
     ends = waves.end[waves.closed] if end is None else np.where(waves.closed, waves.end, end)
-    times = np.concatenate([waves.start, ends])
-    steps = np.concatenate([np.ones(len(waves), np.int64), -np.ones(len(ends), np.int64)])
+    # Two rising runs: a stable sort only has to merge them.
+    times = np.concatenate([waves.start, np.sort(ends)])
+    steps = np.ones(len(times), np.int64)
+    steps[len(waves) :] = -1
     order = np.argsort(times, kind="stable")
     times, living = times[order], np.cumsum(steps[order])
     last = np.append(times[1:] != times[:-1], True) if len(times) else np.empty(0, bool)

@@ -95,6 +95,7 @@ describe("a thread trace", () => {
     named(root, "reading").click();
     await settle();
     const asked = host.count("advance");
+    expect(host.asked.at(-1)?.args.seconds).toBe(0);
     await settle();
     expect(host.count("advance")).toBe(asked);
     expect(reading.textContent).toContain("stopped at");
