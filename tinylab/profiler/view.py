@@ -87,6 +87,8 @@ def notes(trace: Trace) -> list[str]:
     elif instruction_count(trace) and trace.program is None:
         out.append("no code object: instructions have no addresses")
     problems = trace.problems
+    if not trace.done:  # what is open may be closed by what has not been read
+        problems |= dict.fromkeys(("waves_unclosed", "executions_unmatched"), 0)
     return out + [words(problems[key]) for key, words in _PROBLEMS.items() if problems[key]]
 
 

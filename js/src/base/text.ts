@@ -7,6 +7,18 @@ export function count(n: number): string {
   return Math.round(n).toLocaleString("en-US");
 }
 
+/** Exact up to a million, then three digits: 12345 -> "12,345", 3981968 -> "3.98M" */
+export function compact(n: number): string {
+  if (Math.abs(n) < 1e6) return count(n);
+  const units = ["M", "G", "T", "P"];
+  let [size, unit] = [n / 1e6, 0];
+  while (Math.abs(size) >= 999.5 && unit < units.length - 1) {
+    size /= 1000;
+    unit += 1;
+  }
+  return `${digits(size)}${units[unit]}`;
+}
+
 /** 1, "match" -> "1 match";  3, "match" -> "3 matches" */
 export function plural(n: number, noun: string): string {
   const many = /(s|x|ch|sh)$/.test(noun) ? `${noun}es` : `${noun}s`;

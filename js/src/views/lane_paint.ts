@@ -22,6 +22,8 @@ export interface Curve {
 export interface LaneWindow {
   readonly spans: Spans;
   readonly curves: ReadonlyMap<number, Curve>;
+  /** What is to be said about all of it: that a closer look shows more. */
+  readonly note?: string;
 }
 
 /** One span as it was when it was chosen: windows come and go, this stays. */
@@ -114,6 +116,7 @@ class LanePainter {
     });
     this.#inside(0, frame.ruler, () => this.#names());
     this.#ruler(ruler);
+    this.#note();
     this.#scrollBar();
     return this.#drawn;
   }
@@ -369,6 +372,19 @@ class LanePainter {
     context.fillStyle = palette.faint;
     const unit = state.unit === "cycles" ? "cycles" : "time";
     context.fillText(base ? `from ${base}` : unit, 8, frame.ruler / 2);
+  }
+
+  #note(): void {
+    const { context, state } = this;
+    const { frame, palette, window } = state;
+    if (!window?.note) return;
+    context.font = `11px ${palette.sans}`;
+    context.textBaseline = "middle";
+    const wide = context.measureText(window.note).width + 16;
+    context.fillStyle = palette.raised;
+    context.fillRect(frame.width - wide - 12, frame.height - 22, wide, 18);
+    context.fillStyle = palette.text;
+    context.fillText(window.note, frame.width - wide - 4, frame.height - 13);
   }
 
   #scrollBar(): void {

@@ -1,7 +1,7 @@
 /** What is known of the chosen event, of a stretch of time, of the stream; sums by class. */
 import { Superseded } from "../../base/lanes.ts";
 import { lengthText, timeText } from "../../base/ruler.ts";
-import { count, digits, plural } from "../../base/text.ts";
+import { compact, count, digits, plural } from "../../base/text.ts";
 import type { Span } from "../../protocol/capture.ts";
 import type { ClassRow, StretchInfo } from "../../protocol/capture_types.ts";
 import { h, setText } from "../dom.ts";
@@ -167,7 +167,11 @@ function classTable(rows: readonly ClassRow[]): HTMLElement {
 const numberHead = (word: string, title?: string): HTMLElement =>
   h("th", { class: "tl-num", title }, word);
 const numberCell = (value: number): HTMLElement =>
-  h("td", { class: "tl-num" }, value === 0 ? "" : count(value));
+  h(
+    "td",
+    { class: "tl-num", title: value >= 1e6 ? count(value) : undefined },
+    value === 0 ? "" : compact(value),
+  );
 
 function classCell(row: { readonly class: string; readonly category: string }): HTMLElement {
   const colour = `cat-${row.category.toLowerCase().replaceAll(" ", "-")}`;
@@ -202,17 +206,18 @@ function streamPart({ session, signal }: CaptureContext): HTMLElement {
       if (!trace) return;
       const { info } = trace;
       setText(head, `Stream · ${info.family.toUpperCase()}`);
-      const chips = COUNTED.filter(([key], i) => i < 4 || (info.problems[key] ?? 0) > 0).map(
-        ([key, word, title]) => {
-          const number = info.problems[key] ?? 0;
-          return h(
-            "span",
-            { class: `tl-chip${number > 0 ? " tl-bad" : ""}`, title },
-            h("b", {}, count(number)),
-            ` ${word}`,
-          );
-        },
-      );
+      // Waves end, and executions are matched, in what is not read yet.
+      const chips = COUNTED.filter(
+        ([key], i) => i < 4 || (info.done && (info.problems[key] ?? 0) > 0),
+      ).map(([key, word, title]) => {
+        const number = info.problems[key] ?? 0;
+        return h(
+          "span",
+          { class: `tl-chip${number > 0 ? " tl-bad" : ""}`, title },
+          h("b", {}, count(number)),
+          ` ${word}`,
+        );
+      });
       body.replaceChildren(
         facts([
           ["packets", count(info.packets)],

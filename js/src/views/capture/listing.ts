@@ -1,5 +1,5 @@
 /** The program: each instruction with its figures and its heat, linked with the lanes. */
-import { count, digits } from "../../base/text.ts";
+import { compact, count, digits } from "../../base/text.ts";
 import { FIGURES, type Figure, type Program } from "../../protocol/capture.ts";
 import { h, setText } from "../dom.ts";
 import type { LaneCanvas } from "../lane_canvas.ts";
@@ -81,7 +81,11 @@ export function listingPanel(
         line.text.replace(/\s+/g, " "),
       ),
       ...SHOWN.map((name) =>
-        h("span", { class: "tl-figure" }, figureText(name, figures[name][number]!)),
+        h(
+          "span",
+          { class: "tl-figure", title: exactly(figures[name][number]!) },
+          figureText(name, figures[name][number]!),
+        ),
       ),
       ...comparedCells(context, number),
     );
@@ -211,8 +215,11 @@ export function ordered(program: Program, sort: Figure | null): readonly number[
 
 function figureText(name: Figure, value: number): string {
   if (value === 0) return "";
-  return name === "mean" ? digits(value) : count(value);
+  return name === "mean" && value < 1e6 ? digits(value) : compact(value);
 }
+
+/** What a shortened figure stands for. */
+const exactly = (value: number): string | undefined => (value >= 1e6 ? count(value) : undefined);
 
 function comparedCells({ session }: CaptureContext, number: number): HTMLElement[] {
   const figures = session.state.now.compared?.figures;

@@ -76,7 +76,9 @@ export class TraceSource implements LaneSource {
       [OCCUPANCY, this.#occupancy(answer)],
       [ACTIVITY, this.#activity(answer)],
     ]);
-    return { spans: new Spans(parts as unknown as SpanColumns), curves };
+    const note =
+      answer.level === "density" ? "slots show their waves: a closer look shows instructions" : "";
+    return { spans: new Spans(parts as unknown as SpanColumns), curves, note };
   }
 
   #occupancy({ start, end, columns }: TraceWindow): Curve {
