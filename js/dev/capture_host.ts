@@ -50,6 +50,7 @@ export class CaptureHost implements Port {
   readonly asked: { readonly ask: string; readonly args: Args }[] = [];
   /** How many slices it takes to read a stream. */
   slices = 3;
+  delayMs = 1;
   problems: Readonly<Record<string, number>> = {};
   notes: readonly string[] = [];
   refuse: string | null = null;
@@ -97,7 +98,7 @@ export class CaptureHost implements Port {
       const { columns, ...rest } = answer as { columns?: Readonly<Record<string, number[]>> };
       if (!columns) this.#hear({ id, ok: answer });
       else this.#hear({ id, ok: { ...rest, columns: specsOf(columns) } }, [packed(columns)]);
-    }, 1);
+    }, this.delayMs);
   }
 
   listen(hear: Hear): void {

@@ -265,3 +265,24 @@ def test_a_record_that_cannot_be_drawn_hides_nothing(
     assert isinstance(result.error_in_exec, ZeroDivisionError)
     assert "the debugger cannot be shown: OSError: no such library" in shown.stderr
     assert isinstance(shell.user_ns["rec"], Record)
+
+
+def test_captures_display_as_their_viewer(shell: InteractiveShell) -> None:
+    """In a terminal as text; the browser's tests see the widget."""
+    from tinylab.profiler.demo import FOLDER
+
+    def show(line: str) -> tuple[Any, Any]:
+        with capture_output() as shown:
+            result = shell.run_cell(line)
+        return result, shown
+
+    result, shown = show(f"%tinycapture '{FOLDER}'")
+    assert result.success
+    assert result.result.name == "demonstration"
+    assert "2 thread traces" in shown.stdout + str([o.data for o in shown.outputs])
+    result, _ = show(f"%tinycapture '{FOLDER}' '{FOLDER}'")
+    assert len(result.result.captures) == 2
+    result, _ = show("%tinycapture /nowhere")
+    assert "nowhere" in str(result.error_in_exec)
+    result, _ = show("%tinycapture")
+    assert "takes the folder" in str(result.error_in_exec)

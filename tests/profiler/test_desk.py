@@ -271,7 +271,7 @@ def test_an_empty_engine_names_those_with_instructions(tmp_path: Path) -> None:
     desk = Desk((read_capture(folder),))
     assert desk.overview()["first"] == 1
     notes = desk.advance(0)["info"]["notes"]
-    assert notes[:2] == ["instructions were traced on se1", "nothing was captured here"]
+    assert notes == ["nothing was captured here", "instructions were traced on se1"]
 
 
 def test_a_stream_cut_inside_a_packet_says_where(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ class Desk:
         seen = scene.lanes(trace)
         info = view.overview(trace)
         names = {str(number): name for number, name in scene.class_names(trace).items()}
-        info["notes"] = [*self._where_to_look(found, info), *info["notes"]]
+        info["notes"] += self._where_to_look(found, info)
         by_class = categories(trace.table)
         info["used"] = sorted({int(by_class[int(number)]) for number in names})
         info |= {"lanes": {k: v for k, v in seen.items() if k != "waves"}, "classes": names}

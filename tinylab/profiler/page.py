@@ -166,7 +166,7 @@ def _label(x: float, y: float, words: str) -> str:
 
 def _hot(stream: Stream, trace: Trace) -> str:
     rows = view.instruction_table(trace, stream.loaded)
-    hot = sorted((r for r in rows if r["hits"]), key=lambda r: -r["total"])[:_MOST_HOT]
+    hot = sorted((r for r in rows if r["hits"]), key=lambda r: -r["time"])[:_MOST_HOT]
     if not hot:
         return ""
     cells = [

@@ -54,7 +54,7 @@ def overview(trace: Trace) -> dict[str, Any]:
         "family": trace.table.family,
         "done": trace.done,
         "progress": trace.progress,
-        "bytes": len(trace.stream.data),
+        "bytes": trace.size_bytes,
         "packets": int(trace.counts.sum()),
         "end": trace.end_time,
         "span": [start, end],
@@ -77,10 +77,10 @@ def instruction_count(trace: Trace) -> int:
 
 def notes(trace: Trace) -> list[str]:
     """Sentences for what is absent, and for what went wrong."""
-    out = [str(f) for f in trace.faults]
     if not trace.size_bytes:
-        out = ["nothing was captured here", *out]
-    elif trace.done and not len(trace.waves()):
+        return ["nothing was captured here"]
+    out = [str(f) for f in trace.faults]
+    if trace.done and not len(trace.waves()):
         out.append("no wave ran on this shader engine")
     elif trace.done and not instruction_count(trace):
         out.append("waves, but no instructions: they were traced on another engine or unit")

@@ -3,6 +3,7 @@
 Records display as debuggers, captures of a profiler as their traces and counters.
 """
 
+import shlex
 import sys
 import traceback
 from collections.abc import Callable
@@ -141,6 +142,21 @@ class TinygradMagic:
         display({WIDGET_MIME: view, "text/plain": _first_line(static)})
         return {**static, "text/html": f'<div class="tinylab-static">{static["text/html"]}</div>'}
 
+    def open_captures(self, line: str) -> Any:
+        """`%tinycapture PATH ...`: the viewer of a profiler's captures; several are compared.
+
+        Gives the capture, so that a cell whose last line this is shows it.
+        """
+        from tinylab.profiler.capture import read_capture, read_captures
+
+        paths = shlex.split(line)
+        if not paths:
+            raise UsageError("%tinycapture takes the folder of a capture, or a .sqtt file")
+        try:
+            return read_capture(paths[0]) if len(paths) == 1 else read_captures(*paths)
+        except ValueError as error:  # what a capture is refused with
+            raise UsageError(sentence(error)) from None
+
     def record_bundle(self, record: Record) -> Any:
         """How a record displays: as its debugger, the same one each time."""
         return self.displays.bundle(debugger_of(record))
@@ -221,6 +237,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     unload_ipython_extension(shell)
     magic = TinygradMagic(shell)
     shell.magics_manager.register_function(magic.__call__, "cell", "tinygrad")
+    shell.magics_manager.register_function(magic.open_captures, "line", "tinycapture")
     started = _cell_started(magic)
     shell.events.register("pre_run_cell", started)
     completion.install(shell)
@@ -240,6 +257,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     shell.input_transformers_cleanup.remove(loaded[0].prepared)
     shell.magics_manager.magics["cell"].pop("tinygrad", None)
     completion.remove(shell)
+    shell.magics_manager.magics["line"].pop("tinycapture", None)
     _bundles(shell).type_printers.pop(Record, None)
     for name in _CAPTURES:
         _bundles(shell).pop(f"tinylab.profiler.capture.{name}", None)

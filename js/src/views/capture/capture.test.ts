@@ -90,6 +90,7 @@ describe("a thread trace", () => {
   it("stops reading when told to, and goes on", async () => {
     const host = new CaptureHost();
     host.slices = 1_000_000;
+    host.delayMs = 30;
     const { root, session } = await mount(host);
     const reading = root.querySelector<HTMLElement>(".tl-reading")!;
     expect(reading.hidden).toBe(false);

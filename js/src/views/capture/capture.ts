@@ -190,12 +190,13 @@ export function captureStatus(session: CaptureSession): readonly [Look, string] 
   if (tab === "counters" || stream === null)
     return ["ready", "Counters as they were read after each run."];
   if (!trace) return ["waiting", "Reading …"];
-  const fatal = trace.info.faults.find((fault) => fault.fatal);
+  const isEmpty = trace.info.bytes === 0 && trace.info.notes[0] !== undefined;
+  const fatal = isEmpty ? undefined : trace.info.faults.find((fault) => fault.fatal);
   if (fatal)
     return [
       "problem",
       `Decoding stopped at byte ${fatal.byte}, clock ${fatal.clock}: ${fatal.why}.`,
     ];
-  const bad = trace.info.notes[0];
+  const bad = trace.info.notes.join("; ");
   return ["ready", [streamName(session.state.now, stream), bad].filter(Boolean).join(" — ")];
 }

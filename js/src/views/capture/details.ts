@@ -3,7 +3,7 @@ import { Superseded } from "../../base/lanes.ts";
 import { lengthText, timeText } from "../../base/ruler.ts";
 import { compact, count, digits, plural } from "../../base/text.ts";
 import type { Span } from "../../protocol/capture.ts";
-import type { ClassRow, StretchInfo } from "../../protocol/capture_types.ts";
+import type { ClassRow, StretchInfo, TraceInfo } from "../../protocol/capture_types.ts";
 import { h, setText } from "../dom.ts";
 import type { CaptureContext } from "./context.ts";
 import { changeLook, changeText } from "./listing.ts";
@@ -198,14 +198,16 @@ const COUNTED: readonly (readonly [string, string, string])[] = [
 
 function streamPart({ session, signal }: CaptureContext): HTMLElement {
   const { el, body, head } = part("Stream", "stream-info");
+  let told: TraceInfo | null = null;
   session.state.watch(
     ["stream", "traces", "overview"],
     () => {
-      const trace = session.trace;
-      el.hidden = !trace;
-      if (!trace) return;
-      const { info } = trace;
-      setText(head, `Stream · ${info.family.toUpperCase()}`);
+      const info = session.trace?.info;
+      el.hidden = !info;
+      if (!info || info === told) return;
+      told = info;
+      // What holds no packet says nothing of its family.
+      setText(head, info.packets > 0 ? `Stream · ${info.family.toUpperCase()}` : "Stream");
       // Waves end, and executions are matched, in what is not read yet.
       const chips = COUNTED.filter(
         ([key], i) => i < 4 || (info.done && (info.problems[key] ?? 0) > 0),
@@ -237,16 +239,20 @@ function streamPart({ session, signal }: CaptureContext): HTMLElement {
 
 function classPart({ session, signal }: CaptureContext): HTMLElement {
   const { el, body, head } = part("Classes of instructions", "classes");
+  let asked: TraceInfo | null = null;
   const ask = async (): Promise<void> => {
     const { stream, compared } = session.state.now;
-    const trace = session.trace;
-    el.hidden = !trace || trace.info.instructions === 0;
-    if (stream === null || !trace || el.hidden) return;
+    const info = session.trace?.info;
+    el.hidden = !info || info.instructions === 0;
+    if (stream === null || !info || el.hidden) return;
     if (compared) {
+      asked = null;
       setText(head, "Classes, compared");
       body.replaceChildren(comparedTable(compared.classes));
       return;
     }
+    if (info === asked) return;
+    asked = info;
     try {
       const { rows } = await session.client.ask("classes", { stream });
       if (session.state.now.stream !== stream || session.state.now.compared) return;

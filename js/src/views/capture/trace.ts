@@ -2,7 +2,7 @@
 import { type Range, reveal } from "../../base/range.ts";
 import { bytes, clip, plural } from "../../base/text.ts";
 import type { CaptureState, Span, Trace } from "../../protocol/capture.ts";
-import type { Beside, EventPlace } from "../../protocol/capture_types.ts";
+import type { Beside, EventPlace, TraceInfo } from "../../protocol/capture_types.ts";
 import { button, h, setText } from "../dom.ts";
 import { LaneCanvas } from "../lane_canvas.ts";
 import type { CaptureContext } from "./context.ts";
@@ -37,7 +37,7 @@ export function traceTab(context: CaptureContext): TraceTab {
       const trace = session.trace;
       const isBare = trace?.done && trace.waves.length === 0 && trace.info.instructions === 0;
       note.hidden = isBare !== true;
-      if (isBare) setText(note, `${trace.info.notes[0] ?? "there is nothing to see here"}.`);
+      if (isBare) setText(note, trace.info.notes.join("; ") || "there is nothing to see here");
     },
     signal,
   );
@@ -408,12 +408,14 @@ function markPart(
 /** The colours that occur. */
 function legend({ session, signal }: CaptureContext): HTMLElement {
   const el = h("div", { class: "tl-legend" });
+  let shown: TraceInfo | null = null;
   session.state.watch(
     ["stream", "traces", "overview"],
     () => {
       const { overview } = session.state.now;
-      const trace = session.trace;
-      if (!overview || !trace) return;
+      const info = session.trace?.info;
+      if (!overview || !info || info === shown) return;
+      shown = info;
       const { categories } = overview;
       const colours = colourNames(categories);
       const item = (colour: number, name: string): HTMLElement =>
@@ -424,7 +426,7 @@ function legend({ session, signal }: CaptureContext): HTMLElement {
           name,
         );
       el.replaceChildren(
-        ...trace.info.used
+        ...info.used
           .filter((colour) => categories[colour] !== "other")
           .map((colour) => item(colour, categories[colour]!)),
         item(categories.length, "wave"),
