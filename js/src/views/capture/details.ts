@@ -240,29 +240,27 @@ function streamPart({ session, signal }: CaptureContext): HTMLElement {
 function classPart({ session, signal }: CaptureContext): HTMLElement {
   const { el, body, head } = part("Classes of instructions", "classes");
   let asked: TraceInfo | null = null;
-  const ask = async (): Promise<void> => {
+  const ask = async (stream: number): Promise<void> => {
+    const { rows } = await session.client.ask("classes", { stream });
+    if (session.state.now.stream !== stream || session.state.now.compared) return;
+    setText(head, `${plural(rows.length, "class")} of instructions`);
+    body.replaceChildren(classTable(rows));
+  };
+  const draw = (): void => {
     const { stream, compared } = session.state.now;
-    const info = session.trace?.info;
-    el.hidden = !info || info.instructions === 0;
-    if (stream === null || !info || el.hidden) return;
+    const info = session.trace?.info ?? null;
+    el.hidden = info === null || info.instructions === 0;
+    if (stream === null || el.hidden) return;
     if (compared) {
       asked = null;
       setText(head, "Classes, compared");
       body.replaceChildren(comparedTable(compared.classes));
-      return;
-    }
-    if (info === asked) return;
-    asked = info;
-    try {
-      const { rows } = await session.client.ask("classes", { stream });
-      if (session.state.now.stream !== stream || session.state.now.compared) return;
-      setText(head, `${plural(rows.length, "class")} of instructions`);
-      body.replaceChildren(classTable(rows));
-    } catch (error) {
-      if (!(error instanceof Superseded)) session.report(error);
+    } else if (info !== asked) {
+      asked = info;
+      ask(stream).catch((error) => session.report(error));
     }
   };
-  session.state.watch(["stream", "traces", "compared"], () => void ask(), signal);
+  session.state.watch(["stream", "traces", "compared"], draw, signal);
   return el;
 }
 
