@@ -16,10 +16,7 @@ class Waves:
     """Waves as columns, sorted by start, then place. An end of -1: still running at the end."""
 
     table: Table
-    array: Array  # shader array
-    unit: Array  # WGP or compute unit in it
-    simd: Array
-    slot: Array
+    lane: Array  # array, unit, SIMD and slot as one number that sorts like them
     start: Array
     end: Array
     threads: Array  # active threads at the start
@@ -35,10 +32,24 @@ class Waves:
         return found
 
     @cached_property
-    def lane(self) -> Array:
-        """Array, unit, SIMD and slot as one number that sorts like them."""
-        found: Array = self.array << 16 | self.unit << 12 | self.simd << 8 | self.slot
-        return found
+    def array(self) -> Array:
+        """The shader array of each."""
+        return self.lane >> 16
+
+    @cached_property
+    def unit(self) -> Array:
+        """The WGP or compute unit in its array."""
+        return self.lane >> 12 & 15
+
+    @cached_property
+    def simd(self) -> Array:
+        """The SIMD in its unit."""
+        return self.lane >> 8 & 15
+
+    @cached_property
+    def slot(self) -> Array:
+        """The slot in its SIMD."""
+        return self.lane & 255
 
     @cached_property
     def by_lane(self) -> Array:
@@ -106,18 +117,9 @@ class Pairing:
         ends = [np.concatenate([a, np.full((len(a), 1), -1)], axis=1) for a in self._without_end()]
         rows = np.concatenate([np.empty((0, 5), np.int64), *self._done, *ends])
         rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
-        place = rows[:, 0]
-        return Waves(
-            self.table,
-            array=place >> 16,
-            unit=(place >> 12) & 15,
-            simd=(place >> 8) & 15,
-            slot=place & 255,
-            start=rows[:, 1],
-            end=rows[:, 4],
-            threads=rows[:, 2],
-            packet=rows[:, 3],
-        )
+        # Copies, so that the table of all of them can go.
+        lane, start, threads, packet, end = (rows[:, column].copy() for column in range(5))
+        return Waves(self.table, lane, start, end, threads.astype(np.int16), packet)
 
     def _without_end(self) -> list[Array]:
         return [self._open, *self._lost]

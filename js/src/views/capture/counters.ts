@@ -58,8 +58,10 @@ export function countersTab(context: CaptureContext): CountersTab {
     "more contrast",
   );
   let found: CounterRows | null = null;
-  /** Axes down and across, by counter, as they were chosen. */
-  let across: ReadonlySet<string> = new Set(["wgp", "inst"]);
+  /** Axes that were put side by side; until some were chosen, the innermost of each counter. */
+  let chosenAcross: ReadonlySet<string> | null = null;
+  const acrossOf = (row: CounterRow): ReadonlySet<string> =>
+    chosenAcross ?? new Set(AXES.filter((axis) => axis in row.axes).slice(-1));
 
   const counter = (): CounterRow | null =>
     found?.rows.find((row) => row.name === session.state.now.counter) ?? found?.rows[0] ?? null;
@@ -75,6 +77,7 @@ export function countersTab(context: CaptureContext): CountersTab {
     chips.replaceChildren(fromLeast, ...axes.map((axis) => axisChip(axis, row)));
     setText(placeTitle, `${row.name} by place`);
     setText(place, placeText(row));
+    const across = acrossOf(row);
     const columns = axes.filter((axis) => across.has(axis));
     const rows = axes.filter((axis) => !across.has(axis));
     const { client } = session;
@@ -82,7 +85,7 @@ export function countersTab(context: CaptureContext): CountersTab {
     heat.show({ rows: grid.rows, labels: grid.labels, values: grid.columns.values! });
   };
   const axisChip = (axis: string, row: CounterRow): HTMLElement => {
-    const isAcross = across.has(axis);
+    const isAcross = acrossOf(row).has(axis);
     const made = h(
       "button",
       {
@@ -92,9 +95,9 @@ export function countersTab(context: CaptureContext): CountersTab {
         "aria-pressed": String(isAcross),
         on: {
           click: () => {
-            const next = new Set(across);
+            const next = new Set(acrossOf(row));
             if (!next.delete(axis)) next.add(axis);
-            across = next;
+            chosenAcross = next;
             run(drawGrid);
           },
         },
