@@ -114,6 +114,7 @@ def test_a_quantised_tensor_keeps_its_shape_and_may_be_empty():
         (file_of([], version=1), "version 1"),
         (file_of([("q", (33,), 8, bytes(36))]), "no whole blocks"),
         (file_of([("q", (32,), 99, bytes(36))]), "not supported"),
+        (file_of([("q", (256,), 16, bytes(66))]), r"type .16. \(IQ2_XXS\) of .q. is not supported"),
         (file_of([("q", (32, 2**40), 8, bytes(36))]), "damaged file"),
         (file_of([("q", (2**63, 2), 0, bytes(36))]), "damaged file"),
         (file_of([], [text("general.alignment") + struct.pack("<II", 4, 0)]), "alignment"),

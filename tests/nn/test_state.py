@@ -1,5 +1,6 @@
 """State dicts, and files of them: safetensors, PyTorch's, archives; damaged ones, hostile ones."""
 
+import contextlib
 import io
 import json
 import os
@@ -215,6 +216,67 @@ def test_what_is_no_archive_is_an_error(read, raw):
         return
     with pytest.raises(FileFormatError):
         read(Tensor(raw))
+
+
+FILES = {"a.txt": b"hello", "../../etc/name": b"outside", "/from/the/root": b"x" * 700}
+
+
+def _tar(mode: str) -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, data in FILES.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return made.getvalue()
+
+
+def _zip(kind: int) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", kind) as archive:
+        for name, data in FILES.items():
+            archive.writestr(name, data)
+    return made.getvalue()
+
+
+ARCHIVES = {
+    "tar": (tar_extract, lambda: _tar("w")),
+    "tar.gz": (tar_extract, lambda: _tar("w:gz")),
+    "tar.bz2": (tar_extract, lambda: _tar("w:bz2")),
+    "tar.xz": (tar_extract, lambda: _tar("w:xz")),
+    "zip": (zip_extract, lambda: _zip(zipfile.ZIP_STORED)),
+    "zip deflated": (zip_extract, lambda: _zip(zipfile.ZIP_DEFLATED)),
+    "zip lzma": (zip_extract, lambda: _zip(zipfile.ZIP_LZMA)),
+}
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_names_that_lead_elsewhere_are_names_only(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    read, make = ARCHIVES[kind]
+    found = {name: bytes(t.tolist()) for name, t in read(Tensor(make())).items()}
+    assert found == FILES
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ARCHIVES)
+def test_damaged_archives_are_errors_never_more(kind):
+    """Cut, changed anywhere, or with sizes of 0x80 and 0xff in their headers."""
+    read, make = ARCHIVES[kind]
+    whole, rng = make(), np.random.default_rng(0)
+    for n in range(60):
+        raw = bytearray(whole)
+        if n % 3 == 0:
+            raw = raw[: rng.integers(len(raw))]
+        elif n % 3 == 1:
+            for place in rng.integers(len(raw), size=4):
+                raw[place] = rng.integers(256)
+        else:
+            for place in rng.integers(min(len(raw), 160), size=4):
+                raw[place if n % 2 else -1 - place] = rng.choice([0x80, 0xFF, 0])
+        with contextlib.suppress(FileFormatError):
+            for t in read(Tensor(bytes(raw))).values():
+                t.tolist()
 
 
 def test_a_tensor_is_read_as_a_file(tmp_path):

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import functools
 import io
+import lzma
 import math
 import os
 import pathlib
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -38,6 +40,7 @@ def accept_filename(func: Callable[[Tensor], T]) -> Callable[[Tensor | str | pat
             )
         return func(fn if isinstance(fn, Tensor) else Tensor(pathlib.Path(fn)))
 
+    del named.__wrapped__  # the parameter is `fn`, not what it becomes
     return explained(named, func.__name__)
 
 
@@ -149,7 +152,7 @@ def tar_extract(t: Tensor) -> dict[str, Tensor]:
                 else:
                     file = archive.extractfile(member)
                     found[member.name] = _of_bytes(file.read() if file else b"", data)
-    except (tarfile.TarError, EOFError, OSError, ValueError) as e:
+    except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as e:
         raise FileFormatError(f"no tar archive: {e}") from e
     return found
 
@@ -163,6 +166,8 @@ def zip_extract(t: Tensor) -> dict[str, Tensor]:
     data, found = Bytes(t), {}
     with open_zip(t) as archive:
         for info in archive.infolist():
+            if not info.filename:
+                raise FileFormatError("damaged zip archive: a file in it has no name")
             if info.is_dir():
                 continue
             place = place_in_zip(data, info)

@@ -11,12 +11,13 @@ from tinylab.helpers.context import TRAINING, Context
 from tinylab.tensor.scheduling import TensorScheduling
 
 
+_NO_GRAD = "leave it out: gradients are worked out only when backward() or gradient() is called"
+
+
 def deprecated(old: str, new: str, frames: int = 3) -> None:
     """A warning at the user's line, so many frames up."""
-    warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=frames)
-
-
-_NO_GRAD = "nothing: gradients are worked out only when backward() or gradient() is called"
+    advice = new if new is _NO_GRAD else f"use {new}"
+    warnings.warn(f"{old} is deprecated, {advice}", DeprecationWarning, stacklevel=frames)
 
 
 class OlderSwitches(type):
