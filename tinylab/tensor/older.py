@@ -10,7 +10,6 @@ from typing import Any
 from tinylab.helpers.context import TRAINING, Context
 from tinylab.tensor.scheduling import TensorScheduling
 
-
 _NO_GRAD = "leave it out: gradients are worked out only when backward() or gradient() is called"
 
 
