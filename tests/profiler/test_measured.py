@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+import time
 
 import pytest
 
@@ -42,6 +43,12 @@ def test_events_of_the_system_are_counted() -> None:
     assert found["task clock"].value > 0
     assert found["context switches"].value >= 0
     assert "a mean of" in found["task clock"].note
+
+
+@software
+def test_a_thread_that_waits_is_switched() -> None:
+    found = measure(lambda: time.sleep(0.002), SOFTWARE, least_ns=1e7)
+    assert found["context switches"].value >= 0.5
 
 
 @software

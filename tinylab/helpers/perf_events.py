@@ -5,7 +5,8 @@
             work()
     counters.readings()["cycles"].value
 
-Events are opened in groups of a few, each on this thread alone and without the kernel's own work.
+Events are opened in groups of a few, each on this thread alone and, where they can happen in user
+code, without the system's own work.
 Where there are more groups than the processor has counters, the system runs them in turns: a
 reading says for which share of the time it was counted, and its value is scaled to the whole.
 """
@@ -33,12 +34,13 @@ _CLOSE_ON_EXEC = 8
 
 
 class Event(NamedTuple):
-    """What to count: the type and number of the system's table, and the unit."""
+    """What to count: the type and number of the system's table, the unit, where it happens."""
 
     kind: int
     config: int
     unit: str
     hardware: bool
+    in_kernel: bool = False  # whether it happens in the system's own code alone
 
 
 # Types: 0 hardware, 1 software. Numbers as in the system's header linux/perf_event.h.
@@ -51,7 +53,7 @@ EVENTS: dict[str, Event] = {
     "branch misses": Event(0, 5, "misses", True),
     "task clock": Event(1, 1, "ns", False),
     "page faults": Event(1, 2, "faults", False),
-    "context switches": Event(1, 3, "switches", False),
+    "context switches": Event(1, 3, "switches", False, in_kernel=True),
 }
 HARDWARE = tuple(name for name, event in EVENTS.items() if event.hardware)
 SOFTWARE = tuple(name for name, event in EVENTS.items() if not event.hardware)
@@ -140,7 +142,8 @@ def _open_event(event: Event, leader: int) -> tuple[int, str]:
     if sys.platform != "linux" or call is None:
         return -1, f"{sys.platform} on {platform.machine()} has no perf_event_open"
     # The first of a group starts and stops the others.
-    flags = _FLAGS_NO_KERNEL | _FLAGS_NO_HYPERVISOR | (_FLAGS_DISABLED if leader < 0 else 0)
+    flags = _FLAGS_NO_HYPERVISOR | (_FLAGS_DISABLED if leader < 0 else 0)
+    flags |= 0 if event.in_kernel else _FLAGS_NO_KERNEL
     # Type, size, config, period, sample type, read format, flags; the rest of 128 bytes is 0.
     head = struct.pack("<IIQQQQQ", event.kind, 128, event.config, 0, 0, _FORMAT_TIMES, flags)
     attributes = ctypes.create_string_buffer(head, 128)
