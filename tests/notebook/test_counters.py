@@ -43,7 +43,7 @@ def test_a_slow_kernel_is_counted_and_its_advice_taken(
     caches = view.locator("table[aria-label=caches]").inner_text()
     assert re.search(r"L1\s+", caches)
     assert view.locator(".tl-roofline-plot .tl-point").count() >= 2
-    labels = set(view.locator(".tl-counters .tl-source").all_inner_texts())
+    labels = set(view.locator(".tl-counters .tl-figure-kind").all_inner_texts())
     assert labels == {"counted", "measured"}
     view.screenshot(path=str(shots / f"counters-{theme}.png"))
     view.locator("table[aria-label=uops]").scroll_into_view_if_needed()
@@ -88,7 +88,7 @@ def test_a_slow_kernel_is_counted_and_its_advice_taken(
         "() => /sm_80/.test(document.querySelector('.tl-counter-part h4')?.textContent)",
         timeout=60_000,
     )
-    assert set(view.locator(".tl-counters .tl-source").all_inner_texts()) == {"estimated"}
+    assert set(view.locator(".tl-counters .tl-figure-kind").all_inner_texts()) == {"estimated"}
     assert "coalescing" in view.locator("table[aria-label=figures]").inner_text()
     view.screenshot(path=str(shots / f"estimated-{theme}.png"))
     nb.check()

@@ -118,7 +118,7 @@ function figures(counts: Counts, before: Counts | null): HTMLElement {
 
 /** Where a number comes from: never shown as another. */
 export function label(kind: string): HTMLElement {
-  return h("span", { class: `tl-source tl-source-${kind}` }, kind);
+  return h("span", { class: `tl-figure-kind tl-figure-${kind}` }, kind);
 }
 
 function written(value: number | undefined): string {

@@ -22,14 +22,14 @@ export interface HistoryView {
 }
 
 const MEDIAN = "Median of the runs; under it the 10th and the 90th percentile";
-const AGAINST = "Time against the unedited kernel's, measured in turns with it";
+const AGAINST = "How its time compares with the unedited kernel's, measured in turns with it";
 
 /** `choose` is called with the row that is clicked, or entered. */
 export function historyView(choose: (row: HistoryRow) => void): HistoryView {
   const heads = [
     h("th", {}, "Opts"),
     h("th", { class: "tl-num tl-col-median", title: MEDIAN }, "Median"),
-    h("th", { class: "tl-num tl-col-few", title: AGAINST }, "Unedited"),
+    h("th", { class: "tl-num tl-col-few", title: AGAINST }, "Against"),
   ];
   const head = h("thead", {}, h("tr", {}, ...heads));
   const label = { class: "tl-table tl-history", "aria-label": "runs of this kernel" };
@@ -92,7 +92,7 @@ function historyRow(
     h(
       "tr",
       {},
-      h("td", {}, h("div", { class: "tl-run-opts" }, row.opts.map(optText).join(" ") || "no opts")),
+      h("td", {}, h("div", { class: "tl-run-opts" }, ...optTexts(row))),
       h(
         "td",
         { class: "tl-num" },
@@ -109,6 +109,12 @@ function historyRow(
         )
       : null,
   );
+}
+
+/** Each opt is a piece of its own: a line is broken between them. */
+function optTexts(row: HistoryRow): HTMLElement[] {
+  const found = row.opts.map((opt) => h("span", {}, `${optText(opt)} `));
+  return found.length > 0 ? found : [h("span", {}, "no opts")];
 }
 
 function ratioCell(row: HistoryRow): HTMLElement[] {

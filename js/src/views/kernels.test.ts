@@ -170,7 +170,9 @@ describe("names", () => {
     const { root } = mounted({ ...record, overview: { ...record.overview, stages } });
     expect(texts(root, ".tl-pass-place")).toEqual([]);
     press(root, "u");
-    expect(texts(root, ".tl-pass-place")).toEqual([" add_buffers.py:30", " add_buffers.py:44"]);
+    expect(texts(root, ".tl-pass-place")).toEqual([
+      ...[" add_buffers.py:30", " add_buffers.py:44"],
+    ]);
   });
 });
 

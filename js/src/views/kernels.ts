@@ -92,6 +92,7 @@ export function kernelTable({ session, view, root, signal }: Context): HTMLEleme
     rows = new Map(kernels.map((kernel) => [kernel.id, kernelRows(kernel, choose)]));
     table.classList.toggle("tl-compact", kernels.length > COMPACT_FROM);
     arrange();
+    showChosen();
   };
   const arrange = (): void => {
     const { sort } = view.now;
@@ -111,7 +112,7 @@ export function kernelTable({ session, view, root, signal }: Context): HTMLEleme
       ...(bodies.length > 0 ? bodies : [h("tbody", {}, h("tr", {}, none))]),
     );
     mark();
-    showChosen();
+    scroller.scrollTop = 0;
   };
   const mark = (): void => {
     const { kernel, marks, lines } = session.state.now;

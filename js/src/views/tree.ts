@@ -9,6 +9,9 @@ import { stageTitle } from "./names.ts";
 /** A record with more passes than this shows those of the stage where one stands, and of those opened. */
 const MANY_PASSES = 300;
 
+/** Passes that any code may ask for: only the place says what for. */
+const GENERAL = new Set(["rewrite", "simplify"]);
+
 /** A tree that one walks with the arrow keys; Enter shows a pass. */
 export function treePanel({ session, view, signal }: Context): HTMLElement {
   const list = h("div", { class: "tl-tree", role: "tree", "aria-label": "stages and passes" });
@@ -179,7 +182,7 @@ function placesOf(stage: StageInfo): ReadonlyMap<number, string> {
   const times = new Map<string, number>();
   for (const { name } of stage.passes) times.set(name, (times.get(name) ?? 0) + 1);
   const found = stage.passes.filter(
-    (pass) => pass.name === "rewrite" || (isNested(pass) && times.get(pass.name)! > 1),
+    (pass) => GENERAL.has(pass.name) || (isNested(pass) && times.get(pass.name)! > 1),
   );
   const words = ({ place }: PassInfo): string =>
     place ? `${tail(place.file, 1)}:${place.line}` : "";

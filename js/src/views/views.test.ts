@@ -302,10 +302,9 @@ describe("bench", () => {
     const figures = root.querySelector("table[aria-label=figures]")!;
     expect(figures.textContent).toContain("524,288");
     expect(figures.textContent).not.toContain("L1 misses"); // the table of caches has them
-    expect([...figures.querySelectorAll(".tl-source")].map((each) => each.textContent)).toEqual([
-      "counted",
-      "measured",
-    ]);
+    expect(
+      [...figures.querySelectorAll(".tl-figure-kind")].map((each) => each.textContent),
+    ).toEqual(["counted", "measured"]);
     expect(root.querySelector("table[aria-label=caches]")?.textContent).toContain("7.68%");
     expect(root.querySelector("table[aria-label=caches]")?.textContent).toContain("100%");
     // No byte came from memory: it has a share, and no point.
