@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from tinylab.helpers.cache import fetch as fetch
     from tinylab.helpers.context import Context as Context, getenv as getenv
     from tinylab.helpers.measure import GlobalCounters as GlobalCounters
+    from tinylab.profiler.listen import profile as profile
     from tinylab.tensor import Tensor as Tensor
+    from tinylab.trace.events import profile_marker as profile_marker
     from tinylab.trace.record import record as record
     from tinylab.trace.store import load as load
     from tinylab.traced import function as function
@@ -35,6 +37,8 @@ _HOME = {
     "function": "tinylab.traced",
     "getenv": "tinylab.helpers.context",
     "load": "tinylab.trace.store",
+    "profile": "tinylab.profiler.listen",
+    "profile_marker": "tinylab.trace.events",
     "record": "tinylab.trace.record",
 }
 _MODULES = ("nn",)

@@ -110,7 +110,8 @@ def profile_of(record: Any) -> list[ProfileEvent]:
             key = k.ast.key if k.ast is not None else None
             found.append(ProfileProgramEvent(k.device, info.function_name, code, None, n, key))
     for e in runs:
-        start, end = (Decimal(e.data[t]) / 1000 for t in ("start_ns", "end_ns"))
+        start = Decimal(e.data.get("start_ns", e.start_ns)) / 1000
+        end = Decimal(e.data.get("end_ns", e.end_ns)) / 1000
         found.append(ProfileRangeEvent(e.data["device"], e.name, start, end))
     return found
 
@@ -139,5 +140,5 @@ def cpu_profile(
 
 def profile_marker(name: str, color: str = "gray") -> None:
     """Marks this moment."""
-    events.point("mark", name, color=color)
+    events.profile_marker(name, color)
     cpu_events.append(ProfilePointEvent("TINY", "marker", None, {"name": name, "color": color}))

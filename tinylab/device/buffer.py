@@ -226,19 +226,28 @@ class Buffer:
         data = flat_mv(mv)
         if len(data) != self.nbytes:
             raise BufferError(f"copy size mismatch, {len(data)} bytes into {self.nbytes}")
+        with events.span("copy", f"to {self.device}", device=self.device, mem=self.nbytes):
+            self._fill(data)
+        return self
+
+    def _fill(self, data: memoryview) -> None:
         if self.nbytes:
             self.allocator._copyin(self.ensure_allocated()._buf, data)
-        return self
 
     def copyout(self, mv: memoryview) -> memoryview:
         """Fills a writable view of the buffer's size, and returns it."""
         data = flat_mv(mv)
         if len(data) != self.nbytes:
             raise BufferError(f"copy size mismatch, {self.nbytes} bytes into {len(data)}")
+        with events.span("copy", f"from {self.device}", device=self.device, mem=self.nbytes):
+            self._read(data)
+        return mv
+
+    def _read(self, data: memoryview) -> memoryview:
         if self.nbytes:
             Device[self.device].synchronize()
             self.allocator._copyout(data, self._need())
-        return mv
+        return data
 
     def copy_from(self, src: Buffer) -> Buffer:
         """Takes over the bytes of another buffer, on whatever device it is."""
@@ -247,14 +256,20 @@ class Buffer:
         shared = src.allocator._as_buffer(src._need())
         if shared is None and self.nbytes > COPY_BYTES:
             return self._copy_in_pieces(src)
-        return self.copyin(src.as_memoryview(allow_zero_copy=True))
+        if shared is None:
+            shared = src._read(memoryview(bytearray(src.nbytes)))
+        else:
+            Device[src.device].synchronize()
+        self._fill(flat_mv(shared))
+        return self
 
     def _copy_in_pieces(self, src: Buffer) -> Buffer:
         """Through memory of this process, a piece at a time: it never holds the whole."""
         for start in range(0, self.nbytes, COPY_BYTES):
             size = min(COPY_BYTES, self.nbytes - start)
-            data = src.view(size, dtypes.uint8, start).ensure_allocated().as_memoryview()
-            self.view(size, dtypes.uint8, start).ensure_allocated().copyin(data)
+            piece = src.view(size, dtypes.uint8, start).ensure_allocated()
+            data = piece._read(memoryview(bytearray(size)))
+            self.view(size, dtypes.uint8, start).ensure_allocated()._fill(data)
         return self
 
     def as_memoryview(

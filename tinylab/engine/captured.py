@@ -222,8 +222,10 @@ class CapturedJit:
         if DEBUG >= 1 and len(self.steps) >= 10:
             print(f"jit execs {len(self.steps)} calls")
         if events.listening():
-            for s, numbers in zip(self.steps, self.numbers, strict=True):
-                launch.run_step(s.step.with_values(var_vals), [self.memory[n] for n in numbers])
+            # One native call would hide its kernels: for whoever listens, each runs on its own.
+            with events.span("jit", f"jit, {len(self.steps)} steps", count=len(self.steps)):
+                for s, numbers in zip(self.steps, self.numbers, strict=True):
+                    launch.run_step(s.step.with_values(var_vals), [self.memory[n] for n in numbers])
             return
         for launcher in self.launchers:
             launcher.run(self.memory, var_vals)

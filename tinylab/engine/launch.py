@@ -216,6 +216,7 @@ def _tell(step: Step, buffers: list[Buffer], start_ns: int, seconds: float) -> N
         step.name,
         device=step.device,
         kernel=step.kernel,
+        program=step.code,
         buffers=buffers,
         start_ns=start_ns,
         end_ns=start_ns + round(seconds * 1e9),

@@ -1,4 +1,4 @@
-"""Where the time went: counters of kernels, advice; captures of counters and thread traces.
+"""Where the time went: profiles of programs, captures of counters and thread traces.
 
 Names are loaded on first use: reading arguments of a command must not wait for numpy.
 """
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from tinylab.profiler.counters.counted import count as count
     from tinylab.profiler.counters.data import Counters as Counters
     from tinylab.profiler.counters.estimated import estimate as estimate
+    from tinylab.profiler.collected import Profile as Profile
     from tinylab.profiler.desk import Desk as Desk, desk_of as desk_of
+    from tinylab.profiler.files import load_profile as load_profile
+    from tinylab.profiler.listen import profile as profile
+    from tinylab.profiler.merged import compare as compare
     from tinylab.profiler.sqtt.encode import encode as encode
     from tinylab.profiler.sqtt.trace import Trace as Trace
     from tinylab.profiler.summary import summarize as summarize
@@ -34,6 +38,10 @@ _HOMES = {
     "Captures": "capture",
     "read_capture": "capture",
     "read_captures": "capture",
+    "Profile": "collected",
+    "compare": "merged",
+    "load_profile": "files",
+    "profile": "listen",
     "Desk": "desk",
     "desk_of": "desk",
     "Trace": "sqtt.trace",

@@ -158,6 +158,19 @@ def point(kind: str, name: str, /, **data: Any) -> None:
         listener.closed(event)
 
 
+def line(number: int, text: str) -> Event | _Silence:
+    """The time that one line of a cell takes; what a profiled cell is written with."""
+    return span("line", text, line=number)
+
+
+def profile_marker(name: str, color: str = "gray") -> None:
+    """Mark this moment in the profiles that listen.
+
+    `tinylab profile FILE --interval A B` and the timeline measure from one marker to another.
+    """
+    point("mark", name, color=color)
+
+
 def open_spans() -> tuple[Event, ...]:
     """The spans around the caller on this thread, outermost first."""
     return tuple(_open.spans)

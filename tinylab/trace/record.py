@@ -41,6 +41,7 @@ from tinylab.uop import rewrite
 from tinylab.uop.ops import PatternMatcher, Rule, UOp
 
 EVENT_LIMIT = 20_000  # of some 600 bytes; beyond that events are counted
+_NOT_KEPT = frozenset({"line"})  # kinds that only a profile has a use for
 _RUN_LIMIT = 100_000  # times of one kernel, 8 bytes each
 # Where it is seen whether a graph comes from lines that are new: within a write in place, say.
 _TOP_LAYERS, _TOP_NODES = 5, 256
@@ -349,6 +350,8 @@ class Record:
 
     def closed(self, event: Event) -> None:
         """A span ended, or a point was marked."""
+        if event.kind in _NOT_KEPT:
+            return
         with self._lock:
             if event.kind == "kernel":
                 self._close_kernel(event)
@@ -374,7 +377,11 @@ class Record:
 
     def kernel_of(self, event: Event) -> KernelRecord | None:
         """The kernel that an event is about; None for one that this record did not see lowered."""
-        return self._by_serial.get(event.data.get("kernel", 0))
+        return self.kernel_of_serial(event.data.get("kernel"))
+
+    def kernel_of_serial(self, serial: int | None) -> KernelRecord | None:
+        """The kernel of a number that events carry."""
+        return None if serial is None else self._by_serial.get(serial)
 
     def _close_kernel(self, event: Event) -> None:
         kernel = self._kernel_of.pop(id(event), None) or self._open_kernel(event)

@@ -316,6 +316,13 @@ class StoredRecord(Record):
             return None
         return self.kernels[number]
 
+    def read(self, query: str) -> list[Any]:
+        """Rows of a table that stands beside the record's own.
+
+        Raises: sqlite3.OperationalError where there is no such table.
+        """
+        return self._rows(query)
+
     def _rows(self, query: str, *values: Any) -> list[Any]:
         # Read only, and nothing that the file itself defines (views, triggers) is trusted.
         uri = f"{Path(self.path).resolve().as_uri()}?mode=ro&immutable=1"

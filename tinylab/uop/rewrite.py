@@ -37,13 +37,14 @@ class Listener(Protocol):
         bottom_up: bool,
         walk: bool = False,
         enter_calls: bool = False,
-    ) -> list[Match]:
-        """A pass starts; its matches are appended to the list that is returned."""
+    ) -> list[Match] | None:
+        """A pass starts; its matches are appended to the list that is returned, if it is one.
 
-    def end_pass(
-        self, matches: list[Match], root_after: UOp | None, error: BaseException | None
-    ) -> None:
-        """The pass that got this list is over, with a result or an error."""
+        Who returns None hears when passes begin and end, and costs nothing per match.
+        """
+
+    def end_pass(self, matches: Any, root_after: UOp | None, error: BaseException | None) -> None:
+        """The pass that got this list (or None) is over, with a result or an error."""
 
 
 listeners: list[Listener] = []
@@ -266,7 +267,7 @@ def graph_rewrite(
         context = RewriteContext(up, down, ctx, enter_calls)
         return context.walk_rewrite(sink) if walk else context.unified_rewrite(sink)
 
-    def run(log: list[Match]) -> UOp:
+    def run(log: list[Match] | None) -> UOp:
         context = RewriteContext(up, down, ctx, enter_calls, log)
         return context.walk_rewrite(sink) if walk else context.unified_rewrite(sink)
 
@@ -279,15 +280,15 @@ def recorded(
     place: Place,
     root: UOp,
     order: tuple[bool, bool, bool],
-    run: Callable[[list[Match]], UOp],
+    run: Callable[[list[Match] | None], UOp],
 ) -> UOp:
-    """run(log) with every listener told of the pass; the first one's list is the log.
+    """run(log) with every listener told of the pass; the first list among theirs is the log.
 
     order is (bottom_up, walk, enter_calls).
     """
     heard = list(listeners)
     logs = [listener.begin_pass(name, place, root, *order) for listener in heard]
-    log: list[Match] = logs[0] if logs else []
+    log = next((own for own in logs if own is not None), None)
     after: UOp | None = None
     error: BaseException | None = None
     try:
@@ -297,7 +298,7 @@ def recorded(
         raise
     finally:
         for listener, own in zip(heard, logs, strict=True):
-            if own is not log:
+            if own is not None and log is not None and own is not log:
                 own.extend(log)
             listener.end_pass(own, after, error)
     return after

@@ -1,0 +1,129 @@
+"""Profiles in .tlab files: there and back, and damaged ones."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import tinylab
+from tests.profiler.profiles import many
+from tinylab import Tensor
+from tinylab.errors import CaptureError, TinylabError, TraceError
+from tinylab.profiler.collected import Profile
+from tinylab.profiler.files import load_profile
+from tinylab.profiler.timeline_desk import TimelineDesk
+
+
+def same(a: Profile, b: Profile) -> bool:
+    return all(np.array_equal(a.table[n], b.table[n]) for n in a.table.columns)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Profile, Path]:
+    with tinylab.profile("run", record=True) as p:
+        tinylab.profile_marker("begin")
+        (Tensor.ones(6, 11).contiguous() * 3).sum().realize()
+    path = tmp_path_factory.mktemp("saved") / "run.tlab"
+    p.save(path)
+    return p, path
+
+
+def test_a_profile_comes_back_with_its_record(saved: tuple[Profile, Path]) -> None:
+    p, path = saved
+    again = load_profile(path)
+    assert same(p, again)
+    assert (again.name, again.table.names, again.table.lanes) == (
+        "run", p.table.names, p.table.lanes,
+    )  # fmt: skip
+    assert again.record is not None
+    for name, kernel in p.kernels.items():
+        assert again.kernels[name].row() == kernel.row()
+        number = again.kernels[name].number
+        assert number == kernel.number
+        assert again.record.kernels[number].source
+    with pytest.raises(CaptureError, match="counters need it"):
+        _ = next(iter(again.kernels.values())).counters
+
+
+def test_its_record_is_one_that_load_reads(saved: tuple[Profile, Path]) -> None:
+    p, path = saved
+    assert p.record is not None
+    assert [k.name for k in tinylab.load(path).kernels] == [k.name for k in p.record.kernels]
+
+
+def test_many_events_are_packed(tmp_path: Path) -> None:
+    p = Profile("many", table=many(200_000, 5))
+    p.save(tmp_path / "many.tlab")
+    assert same(p, load_profile(tmp_path / "many.tlab"))
+    assert (tmp_path / "many.tlab").stat().st_size < 10 * 200_000
+
+
+def test_a_record_alone_is_no_profile(tmp_path: Path) -> None:
+    with tinylab.record() as rec:
+        Tensor.ones(3).contiguous().realize()
+    rec.save(tmp_path / "rec.tlab")
+    with pytest.raises(TraceError, match="holds a record and no profile"):
+        load_profile(tmp_path / "rec.tlab")
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    p = Profile("p", table=many(10, 1))
+    with pytest.raises(TraceError, match="is a folder"):
+        p.save(tmp_path)
+    with pytest.raises(TraceError):
+        p.save(tmp_path / "none" / "x.tlab")
+    with pytest.raises(CaptureError, match="cannot be written"):
+        p.to_csv(tmp_path / "none" / "x.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE profile SET data='99' WHERE key='form'",
+        "UPDATE profile SET data='[[1]]' WHERE key='lanes'",
+        "UPDATE profile SET data='[]' WHERE key='lanes'",
+        "UPDATE profile SET data='[]' WHERE key='names'",
+        "UPDATE profile SET data='[]' WHERE key='kernels'",
+        "UPDATE profile SET data='1e99' WHERE key='events'",
+        "UPDATE profile SET data='-1' WHERE key='events'",
+        "UPDATE profile SET data='100000000' WHERE key='events'",
+        "UPDATE profile SET data='{' WHERE key='names'",
+        "DELETE FROM profile WHERE key='name'",
+        "DELETE FROM profile_events",
+        "UPDATE profile_events SET data=x'00'",
+        "CREATE TRIGGER t AFTER INSERT ON profile BEGIN DELETE FROM profile; END",
+    ],
+)
+def test_damaged_files_are_refused(
+    saved: tuple[Profile, Path], tmp_path: Path, change: str
+) -> None:
+    copy = tmp_path / "copy.tlab"
+    copy.write_bytes(saved[1].read_bytes())
+    with closing(sqlite3.connect(copy)) as db:
+        db.execute(change)
+        db.commit()
+    with pytest.raises(TraceError):
+        load_profile(copy)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_flipped_bytes_are_read_or_refused(
+    saved: tuple[Profile, Path], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    good = bytearray(saved[1].read_bytes())
+    for _ in range(data.draw(st.integers(1, 8))):
+        good[data.draw(st.integers(16, len(good) - 1))] ^= data.draw(st.integers(1, 255))
+    path = tmp_path_factory.mktemp("flipped") / "x.tlab"
+    path.write_bytes(good[: data.draw(st.sampled_from([len(good), len(good) // 2, 5000]))])
+    try:
+        found = load_profile(path)
+    except TinylabError:
+        return
+    TimelineDesk(found).overview()

@@ -1,0 +1,404 @@
+"""A profile in the hand: its events and kernels as tables, and what is asked of them.
+
+p.events["start_ns"], p.events.to_pandas()
+p.kernels["r_64_64"].mean_ns, p.kernels["r_64_64"].counters
+p.top(5), p.select("after warmup", "end").rows(), p.search("r_64"), p.compare(before)
+p.to_chrome("run.json"), p.to_csv("run.csv"), p.save("run.tlab")
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tinylab.errors import CaptureError
+from tinylab.helpers.text import closest
+from tinylab.profiler import export, saved, stats
+from tinylab.profiler.recorder import KernelFacts, Recorder
+from tinylab.profiler.table import Array, EventTable
+from tinylab.profiler.timeline import Timeline
+
+if TYPE_CHECKING:
+    from tinylab.trace.record import Record
+
+_NO_TRACE = (
+    "no thread trace: {device} has none; read a capture of one with "
+    "tinylab.profiler.read_capture(folder)"
+)
+
+
+class Columns(Mapping[str, Array]):
+    """A table as numpy columns by name."""
+
+    def __init__(self, columns: Mapping[str, Array]) -> None:
+        self._columns = columns
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._columns:
+            near = closest(name, list(self._columns))
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise KeyError(f"there is no column {name!r}: there are {', '.join(self)}{hint}")
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(next(iter(self._columns.values()), ()))
+
+    def __repr__(self) -> str:
+        return f"<{self.rows} rows of {', '.join(self)}>"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame.
+
+        Raises: CaptureError without pandas.
+        """
+        try:
+            pandas: Any = importlib.import_module("pandas")
+        except ImportError:
+            raise CaptureError("pandas is not installed", help="pip install pandas") from None
+        return pandas.DataFrame(dict(self._columns))
+
+
+class Kernel:
+    """The runs of one kernel: times in nanoseconds, work by its program, counters on demand."""
+
+    def __init__(self, owner: Profile, facts: KernelFacts, times_ns: Array) -> None:
+        self.owner, self.facts, self.times_ns = owner, facts, times_ns
+
+    @property
+    def name(self) -> str:
+        """What it is called, as in the schedule."""
+        return self.facts.name
+
+    @property
+    def device(self) -> str:
+        """Where it ran."""
+        return self.facts.device
+
+    @property
+    def runs(self) -> int:
+        """How often it ran."""
+        return len(self.times_ns)
+
+    @property
+    def total_ns(self) -> int:
+        """The time of all runs."""
+        return int(self.times_ns.sum())
+
+    @property
+    def mean_ns(self) -> float:
+        """The mean time of a run."""
+        return float(self.times_ns.mean()) if self.runs else 0.0
+
+    @property
+    def median_ns(self) -> float:
+        """The middle of the times of its runs."""
+        return float(np.median(self.times_ns)) if self.runs else 0.0
+
+    @property
+    def longest_ns(self) -> int:
+        """The longest run."""
+        return int(self.times_ns.max()) if self.runs else 0
+
+    @property
+    def gflops(self) -> float | None:
+        """Estimated operations of the program by the median time; None where none are known."""
+        return self.facts.ops / self.median_ns if self.facts.ops and self.median_ns else None
+
+    @property
+    def gbs(self) -> float | None:
+        """Estimated bytes of the program by the median time; None where none are known."""
+        return self.facts.mem / self.median_ns if self.facts.mem and self.median_ns else None
+
+    @property
+    def number(self) -> int | None:
+        """Its number in the record beside the profile; None without one."""
+        return self.owner.recorded_number(self.facts)
+
+    @property
+    def counters(self) -> Any:
+        """What it executes, loads and stores: measured, counted or estimated, worked out now.
+
+        Raises: CaptureError for a kernel whose program is not in this process.
+        """
+        if self.facts.program is None:
+            raise CaptureError(
+                f"the program of {self.name} is not here: counters need it",
+                help="profile the kernel in this process",
+            )
+        count = importlib.import_module("tinylab.profiler.counters.counted").count
+        return count(self.facts.program, self._contents())
+
+    def _contents(self) -> dict[int, bytes]:
+        """The bytes of the buffers of its last run that are still there, by slot."""
+        found = {slot: ref() for slot, ref in enumerate(self.facts.buffers)}
+        return {
+            slot: bytes(buffer.as_memoryview())
+            for slot, buffer in found.items()
+            if buffer is not None and buffer.is_initialized()
+        }
+
+    @property
+    def sqtt(self) -> str:
+        """The thread trace: a sentence that says that there is none, and where one comes from."""
+        return _NO_TRACE.format(device=self.device)
+
+    def row(self) -> dict[str, Any]:
+        """Its figures by name."""
+        return {
+            "name": self.name, "device": self.device, "runs": self.runs,
+            "total_ns": self.total_ns, "mean_ns": self.mean_ns, "median_ns": self.median_ns,
+            "longest_ns": self.longest_ns, "gflops": self.gflops, "gbs": self.gbs,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} on {self.device}: {self.runs} runs, {self.total_ns} ns>"
+
+
+class Kernels(Mapping[str, Kernel]):
+    """Kernels by name, those that took longest first; `columns` is all of them as a table.
+
+    Two programs of one name on one device are "r_64" and "r_64 #2".
+    """
+
+    def __init__(self, kernels: Sequence[Kernel]) -> None:
+        self._by_name: dict[str, Kernel] = {}
+        for kernel in sorted(kernels, key=lambda k: -k.total_ns):
+            name, n = kernel.name, 1
+            while name in self._by_name:
+                n += 1
+                name = f"{kernel.name} #{n}"
+            self._by_name[name] = kernel
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._by_name:
+            near = closest(name, list(self._by_name))
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise KeyError(f"no kernel {name!r} ran while this was profiled{hint}")
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    @property
+    def columns(self) -> Columns:
+        """A row a kernel."""
+        rows = [kernel.row() for kernel in self.values()]
+        names = list(rows[0]) if rows else ["name", "device", "runs", "total_ns"]
+        return Columns({n: _column([row[n] for row in rows]) for n in names})
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas DataFrame."""
+        return self.columns.to_pandas()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} kernels: {', '.join(list(self)[:6])}{' ...' * (len(self) > 6)}>"
+
+
+def _column(values: list[Any]) -> Array:
+    if values and all(isinstance(v, str) for v in values):
+        return np.array(values, object)
+    return np.array([np.nan if v is None else v for v in values])
+
+
+class Profile:
+    """What was heard while profiling, or read from a file; shows as a timeline in a notebook."""
+
+    def __init__(
+        self,
+        name: str = "profile",
+        recorder: Recorder | None = None,
+        table: EventTable | None = None,
+        facts: Sequence[KernelFacts] = (),
+    ) -> None:
+        self.name = name
+        self.record: Record | None = None
+        self.numbers: dict[int, int] = {}  # of a file: kernels here -> kernels of its record
+        # Counters by the number of a kernel in the record, where they were asked for.
+        self.counted: dict[int, dict[str, Any]] = {}
+        self._recorder, self._table, self._facts = recorder, table, list(facts)
+        self._timeline: Timeline | None = None
+
+    # *** tables
+
+    @property
+    def running(self) -> bool:
+        """Whether it still listens: what is asked is answered with what was heard so far."""
+        return self._recorder is not None and self._recorder.end_ns == 0
+
+    @property
+    def table(self) -> EventTable:
+        """The events by lane and time."""
+        if self._table is not None:
+            return self._table
+        assert self._recorder is not None, "a profile listens or has a table"
+        made = self._recorder.snapshot()
+        if not self.running:
+            self._table = made
+            self._recorder.forget()
+        return made
+
+    @property
+    def facts(self) -> list[KernelFacts]:
+        """What is known of each kernel, by the numbers of the table's column."""
+        return self._facts if self._recorder is None else self._recorder.facts
+
+    @property
+    def events(self) -> Columns:
+        """A row an event: kind, name, lane, start_ns and duration_ns, value (bytes)."""
+        return Columns(self.table.arrays())
+
+    @property
+    def kernels(self) -> Kernels:
+        """Kernels by name, those that took longest first."""
+        return self._kernels if not self.running else self._all_kernels()
+
+    @cached_property
+    def _kernels(self) -> Kernels:
+        return self._all_kernels()
+
+    def _all_kernels(self) -> Kernels:
+        table = self.table
+        rows = np.flatnonzero(table["kernel"] >= 0)
+        number = table["kernel"][rows]
+        order = np.argsort(number, kind="stable")
+        rows, number = rows[order], number[order]
+        times = table["end"][rows] - table["start"][rows]
+        bounds = np.searchsorted(number, np.arange(len(self.facts) + 1))
+        parts = [times[bounds[i] : bounds[i + 1]] for i in range(len(self.facts))]
+        return Kernels([Kernel(self, f, t) for f, t in zip(self.facts, parts, strict=True)])
+
+    @property
+    def timeline(self) -> Timeline:
+        """What a viewer draws from."""
+        if self.running:
+            return Timeline(self.table)
+        if self._timeline is None:
+            self._timeline = Timeline(self.table)
+        return self._timeline
+
+    def recorded_number(self, facts: KernelFacts) -> int | None:
+        """The number of a kernel in the record beside the profile; None if it is in none."""
+        if self.record is None:
+            return None
+        if self.numbers:
+            return self.numbers.get(self.facts.index(facts))
+        known = self.record.kernel_of_serial(facts.serial)
+        return None if known is None else known.id
+
+    # *** questions
+
+    def top(
+        self, count: int = 10, start: str | int | None = None, end: str | int | None = None
+    ) -> list[dict[str, Any]]:
+        """The kernels that took longest, of all or between two moments (times or markers)."""
+        return stats.by_name(self.table, self.stretch(start, end), count)
+
+    def select(
+        self,
+        start: str | int | None = None,
+        end: str | int | None = None,
+        lanes: Sequence[str] | None = None,
+        words: str = "",
+    ) -> stats.Selection:
+        """Count, sum, mean, median, longest and busy share between two moments, lane by lane.
+
+        Moments are nanoseconds from the beginning, or names of markers.
+        """
+        return stats.select(self.table, self.stretch(start, end), lanes, words)
+
+    def stretch(self, start: str | int | None, end: str | int | None) -> tuple[int, int] | None:
+        """Two moments as nanoseconds; None for all of it.
+
+        Raises: CaptureError for a marker that was not set, and where the end is not after the
+        start.
+        """
+        if start is None and end is None:
+            return None
+        first, last = self.table.span
+        if isinstance(start, str) and isinstance(end, str):
+            return stats.interval(self.table, start, end)
+        low = first if start is None else self._moment(start)
+        high = last if end is None else self._moment(end)
+        if high <= low:
+            raise CaptureError(f"the end, {high} ns, is not after the start, {low} ns")
+        return low, high
+
+    def _moment(self, at: str | int) -> int:
+        if not isinstance(at, str):
+            return int(at)
+        found = [time for time, name in self.table.markers() if name == at]
+        return found[0] if found else stats.interval(self.table, at, at)[0]
+
+    def search(self, words: str, most: int = 200) -> list[dict[str, Any]]:
+        """The first events by time whose names hold all words."""
+        rows, _ = stats.search(self.table, words, most)
+        return [self.event(row) for row in rows]
+
+    def event(self, row: int) -> dict[str, Any]:
+        """One event in plain data.
+
+        Raises: CaptureError for a row that is not there.
+        """
+        table = self.table
+        if not 0 <= row < len(table):
+            raise CaptureError(f"there is no event {row}: the profile has {len(table)}")
+        start, end = int(table["start"][row]), int(table["end"][row])
+        return {
+            "event": row,
+            "name": table.name(row),
+            "lane": table.lane(row).name,
+            "start_ns": start,
+            "duration_ns": end - start,
+            "value": float(table["value"][row]),
+        }
+
+    def compare(self, other: Profile, most: int | None = None) -> list[dict[str, Any]]:
+        """Kernels of this profile beside those of a later one, the largest change first."""
+        return stats.compare(self.table, other.table, most)
+
+    # *** files
+
+    def save(self, path: str | Path) -> None:
+        """Write the profile, and its record if it has one, to a .tlab file.
+
+        Raises: TraceError if it cannot be written.
+        """
+        saved.save(self, path)
+
+    def to_chrome(self, path: str | Path, progress: Callable[[float], None] | None = None) -> None:
+        """Write a trace for Chrome and Perfetto; compressed if the name ends in .gz.
+
+        Raises: CaptureError if it cannot be written.
+        """
+        export.to_chrome(self, path, progress)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write a line an event.
+
+        Raises: CaptureError if it cannot be written.
+        """
+        export.to_csv(self, path)
+
+    def __repr__(self) -> str:
+        start, end = self.table.span
+        state = "still running, " if self.running else ""
+        return (
+            f'<profile "{self.name}": {state}{len(self.table)} events, '
+            f"{len(self.facts)} kernels, {(end - start) / 1e6:.2f} ms>"
+        )

@@ -1,0 +1,220 @@
+"""What is asked of a table of events: sums over a selection, the longest kernels, differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinylab.errors import CaptureError
+from tinylab.helpers.text import closest
+from tinylab.profiler.table import KIND, Array, EventTable
+
+Json = dict[str, Any]
+_TIMED = np.array([KIND["run"], KIND["span"]])
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Figures of some events, times in nanoseconds; busy: the share of the time that they fill."""
+
+    count: int
+    total_ns: int
+    mean_ns: float
+    median_ns: float
+    longest_ns: int
+    busy: float
+
+    @classmethod
+    def of(cls, start: Array, end: Array, stretch: tuple[int, int]) -> Sums:
+        """The sums of events, sorted by start, in a stretch of time."""
+        if not len(start):
+            return cls(0, 0, 0.0, 0.0, 0, 0.0)
+        length = end - start
+        return cls(
+            len(start),
+            int(length.sum()),
+            float(length.mean()),
+            float(np.median(length)),
+            int(length.max()),
+            covered(start, end, stretch) / max(1, stretch[1] - stretch[0]),
+        )
+
+    def row(self) -> Json:
+        """The figures by name."""
+        return dict(vars(self))
+
+
+def covered(start: Array, end: Array, stretch: tuple[int, int]) -> int:
+    """The time in a stretch in which at least one of the events, sorted by start, goes on."""
+    low, high = np.maximum(start, stretch[0]), np.minimum(end, stretch[1])
+    if not len(low):
+        return 0
+    before = np.concatenate([[stretch[0]], np.maximum.accumulate(high)[:-1]])
+    return int(np.maximum(0, high - np.maximum(low, before)).sum())
+
+
+def spans_of(table: EventTable, lane: int, stretch: tuple[int, int]) -> Array:
+    """The rows of a lane that touch a stretch of time; a moment touches where it is inside."""
+    own = table.rows_of(lane)
+    start, end = table["start"][own], table["end"][own]
+    last = int(np.searchsorted(start, stretch[1], "left"))
+    inside = (end[:last] > stretch[0]) | (start[:last] >= stretch[0])
+    rows: Array = np.flatnonzero(inside) + own.start
+    return rows
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A stretch of time: sums of all events that touch it, and of each lane."""
+
+    start_ns: int
+    end_ns: int
+    all: Sums
+    lanes: dict[str, Sums]
+
+    def rows(self) -> list[Json]:
+        """A row a lane."""
+        return [{"lane": name, **sums.row()} for name, sums in self.lanes.items()]
+
+
+def select(
+    table: EventTable,
+    stretch: tuple[int, int] | None = None,
+    lanes: Sequence[str] | None = None,
+    words: str = "",
+) -> Selection:
+    """Sums of the events that touch a stretch of time, whole events; busy of what is inside.
+
+    lanes: only those of these names. words: only events whose names hold them.
+
+    Raises: CaptureError for a lane that is not there.
+    """
+    known = [lane.name for lane in table.lanes]
+    for name in lanes or ():
+        if name not in known:
+            raise CaptureError(f"there is no lane {name!r}", help=_near(name, known))
+    stretch = table.span if stretch is None else stretch
+    chosen = table.named(words) if words else None
+    found: dict[str, Sums] = {}
+    parts = []
+    for number, lane in enumerate(table.lanes):
+        if lane.levels or lane.group == "marks" or (lanes and lane.name not in lanes):
+            continue
+        rows = spans_of(table, number, stretch)
+        if chosen is not None:
+            rows = rows[np.isin(table["name"][rows], chosen)]
+        if len(rows):
+            parts.append(rows)
+            found[lane.name] = Sums.of(table["start"][rows], table["end"][rows], stretch)
+    rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    rows = rows[np.argsort(table["start"][rows], kind="stable")]
+    return Selection(*stretch, Sums.of(table["start"][rows], table["end"][rows], stretch), found)
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    near = closest(name, known)
+    return f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
+
+
+def kernel_events(table: EventTable) -> Array:
+    """The rows that count as kernels: runs; of a trace that has none, all its spans."""
+    runs = np.flatnonzero(table["kind"] == KIND["run"])
+    return runs if len(runs) else np.flatnonzero(np.isin(table["kind"], _TIMED))
+
+
+def by_name(
+    table: EventTable, stretch: tuple[int, int] | None = None, most: int | None = None
+) -> list[Json]:
+    """Kernels by their total time, longest first: runs, total, mean, median, longest, share."""
+    rows = kernel_events(table)
+    if stretch is not None:
+        inside = (table["end"][rows] > stretch[0]) & (table["start"][rows] < stretch[1])
+        rows = rows[inside]
+    if not len(rows):
+        return []
+    names, length = table["name"][rows], (table["end"] - table["start"])[rows]
+    order = np.lexsort((length, names))
+    names, length = names[order], length[order]
+    firsts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
+    counts = np.diff(np.append(firsts, len(names)))
+    totals = np.add.reduceat(length, firsts)
+    middle, other = firsts + (counts - 1) // 2, firsts + counts // 2
+    medians = (length[middle] + length[other]) / 2
+    longest = length[firsts + counts - 1]
+    whole = max(int(totals.sum()), 1)
+    ranked = np.argsort(-totals, kind="stable")[:most]
+    return [
+        {
+            "name": table.names[int(names[firsts[i]])],
+            "runs": int(counts[i]),
+            "total_ns": int(totals[i]),
+            "mean_ns": float(totals[i] / counts[i]),
+            "median_ns": float(medians[i]),
+            "longest_ns": int(longest[i]),
+            "share": float(totals[i] / whole),
+        }
+        for i in ranked.tolist()
+    ]
+
+
+def search(table: EventTable, words: str, most: int = 200) -> tuple[list[int], int]:
+    """(rows of the first events by time whose names hold the words, how many there are)."""
+    names = table.named(words)
+    if not words.strip() or not len(names):
+        return [], 0
+    wanted = np.zeros(len(table.names), bool)
+    wanted[names] = True
+    rows = np.flatnonzero(wanted[table["name"]] & (table["kind"] != KIND["memory"]))
+    order = np.argsort(table["start"][rows], kind="stable")[:most]
+    return rows[order].tolist(), len(rows)
+
+
+def compare(first: EventTable, second: EventTable, most: int | None = None) -> list[Json]:
+    """Kernels of two tables by name: runs and total time of both, what was added, the ratio.
+
+    The largest change comes first; the ratio is second over first, None where one has none.
+    """
+    before = {row["name"]: row for row in by_name(first)}
+    after = {row["name"]: row for row in by_name(second)}
+    rows = []
+    for name in dict.fromkeys([*before, *after]):
+        a, b = before.get(name), after.get(name)
+        old, new = (a["total_ns"] if a else 0), (b["total_ns"] if b else 0)
+        rows.append(
+            {
+                "name": name,
+                "runs": [a["runs"] if a else 0, b["runs"] if b else 0],
+                "total_ns": [old, new],
+                "mean_ns": [a["mean_ns"] if a else None, b["mean_ns"] if b else None],
+                "change_ns": new - old,
+                "ratio": new / old if a and b and old else None,
+            }
+        )
+    rows.sort(key=lambda row: -abs(row["change_ns"]))
+    return rows[:most]
+
+
+def interval(table: EventTable, first: str, second: str) -> tuple[int, int]:
+    """The time from one marker to the next of the second name after it.
+
+    Raises: CaptureError where there is no such marker.
+    """
+    markers = table.markers()
+    start = next((at for at, name in markers if name == first), None)
+    if start is None:
+        raise CaptureError(f"there is no marker {first!r}", help=_markers(first, markers))
+    end = next((at for at, name in markers if name == second and at > start), None)
+    if end is None:
+        raise CaptureError(
+            f"there is no marker {second!r} after {first!r}", help=_markers(second, markers)
+        )
+    return start, end
+
+
+def _markers(name: str, markers: list[tuple[int, str]]) -> str:
+    if not markers:
+        return "none were set: call tinylab.profile_marker(name) in the program"
+    return _near(name, list(dict.fromkeys(name for _, name in markers)))
