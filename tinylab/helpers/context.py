@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 T = TypeVar("T", int, str)
 
 
+# Shared with other programs, which give it any text: set, and not empty, is on.
+_ANY_TEXT = frozenset({"NO_COLOR"})
+
+
 def _convert(key: str, text: str, default: T) -> T:
+    if key in _ANY_TEXT:
+        return type(default)(text not in ("", "0"))
     try:
         return type(default)(text)
     except ValueError:

@@ -10,10 +10,23 @@ FAMILIES = ("rdna3", "rdna4", "cdna")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     add = parser.add_argument
-    add("path", nargs="+", help="capture folder, capture.json or .sqtt file; several are compared")
-    add("-s", "--source", metavar="NAME", help="show one source, such as se1 or pmc0")
+    add(
+        "path",
+        nargs="+",
+        help="saved profile (.tlab), trace of Chrome's (.json, .json.gz), capture folder, "
+        "capture.json or .sqtt file; several are compared",
+    )
+    add("-s", "--source", metavar="NAME", help="show one source, such as se1, pmc0, 'CPU kernels'")
     add("-i", "--instructions", action="store_true", help="with -s: sums, a row an instruction")
     add("-t", "--top", type=int, metavar="N", help="the N kernels that took longest")
+    add(
+        "--interval",
+        nargs=2,
+        metavar=("A", "B"),
+        help="of a profile: from the marker A to the next marker B",
+    )
+    add("--chrome", metavar="FILE", help="write a profile as a trace for Chrome and Perfetto")
+    add("--csv", metavar="FILE", help="write the events of a profile, a line each")
     add("-n", "--limit", type=int, metavar="N", help="at most N rows of a table")
     add("--summary-json", action="store_true", help="all results as one JSON object a capture")
     add("--json", action="store_true", help="a JSON object a row instead of tables")

@@ -13,8 +13,10 @@ from typing import Any
 
 from tinylab.errors import CaptureError
 from tinylab.helpers.text import ansipad, colored
-from tinylab.profiler import report
+from tinylab.profiler import profile_report, report
 from tinylab.profiler.capture import Capture, map_file, read_capture
+from tinylab.profiler.collected import Profile
+from tinylab.profiler.files import is_profile, load_profile
 from tinylab.profiler.report import Row, Section
 from tinylab.profiler.sqtt.trace import Trace
 from tinylab.profiler.summary import summarize, summarize_trace
@@ -43,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _summary(path: Path, family: str | None) -> dict[str, Any]:
+    if is_profile(path):
+        return profile_report.summary(load_profile(path))
     if _is_blob(path):
         return {"sqtt": [{"file": path.name, **summarize_trace(_bare(path, family))}], "pmc": []}
     return summarize(read_capture(path))
@@ -58,6 +62,11 @@ def _bare(path: Path, family: str | None) -> Trace:
 
 def _sections(args: argparse.Namespace) -> Iterator[Section]:
     paths = [Path(p) for p in args.path]
+    profiles = [load_profile(path) for path in paths if is_profile(path)]
+    yield from _profile_sections(profiles, args)
+    paths = [path for path in paths if not is_profile(path)]
+    if paths:
+        _refuse_for_captures(args)
     for path in paths:
         if _is_blob(path):
             trace = _bare(path, args.family)
@@ -72,6 +81,34 @@ def _sections(args: argparse.Namespace) -> Iterator[Section]:
             yield from report.sources(capture)
     if len(captures) > 1 and args.top is None and not args.source:
         yield report.comparison(captures)
+
+
+def _profile_sections(profiles: Sequence[Profile], args: argparse.Namespace) -> Iterator[Section]:
+    for profile in profiles:
+        if args.chrome:
+            profile.to_chrome(args.chrome)
+        if args.csv:
+            profile.to_csv(args.csv)
+        if args.top is not None:
+            yield profile_report.top_kernels(profile, args.top, args.interval)
+        elif args.source:
+            yield from profile_report.lane_listing(profile, args.source, args.interval)
+        elif len(profiles) == 1 and not (args.chrome or args.csv):
+            yield from profile_report.sections(profile, args.interval)
+    if len(profiles) == 2 and args.top is None and not args.source:
+        yield profile_report.comparison(profiles[0], profiles[1])
+    if len(profiles) > 2:
+        raise CaptureError(f"{len(profiles)} profiles cannot be compared", help="give two")
+
+
+def _refuse_for_captures(args: argparse.Namespace) -> None:
+    """Raises: CaptureError for options that only profiles have."""
+    for option in ("interval", "chrome", "csv"):
+        if getattr(args, option):
+            raise CaptureError(
+                f"--{option} is for profiles, and captures have no markers or events of that kind",
+                help="give a .tlab file or a trace of Chrome's",
+            )
 
 
 def _source(capture: Capture, name: str, instructions: bool) -> Iterator[Section]:

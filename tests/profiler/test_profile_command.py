@@ -1,0 +1,168 @@
+"""`tinylab profile` on saved profiles and traces: tables for people, lines for scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.profiler.profiles import many
+from tinylab.lab.cli import main
+from tinylab.profiler import load_profile
+from tinylab.profiler.collected import Profile
+from tinylab.profiler.demo import FOLDER
+from tinylab.profiler.table import KIND, EventTable, Lane
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """run.tlab and run.json: two kernels, a copy, three markers, memory."""
+    folder = tmp_path_factory.mktemp("files")
+    lanes = [
+        Lane("CPU kernels", "device"), Lane("CPU copies", "device"), Lane("markers", "marks"),
+        Lane("CPU memory", "memory", True, "B"),
+    ]  # fmt: skip
+    names = ["r_4", "E_8", "to CPU", "warm", "begin", "end", "memory in use"]
+    rows = [
+        (0, "run", 0, 100, 300, 0), (0, "run", 0, 500, 900, 0), (0, "run", 1, 950, 1000, 0),
+        (1, "copy", 2, 10, 60, 64), (2, "mark", 3, 0, 0, 0), (2, "mark", 4, 400, 400, 0),
+        (2, "mark", 5, 940, 940, 0), (3, "memory", 6, 5, 5, 4096),
+    ]  # fmt: skip
+    lane, kind, name, start, end, value = zip(*rows, strict=True)
+    columns = {
+        "lane": lane, "kind": [KIND[k] for k in kind], "name": name, "start": start, "end": end,
+        "value": value, "kernel": [-1] * len(rows),
+    }  # fmt: skip
+    p = Profile("run", table=EventTable.build(lanes, names, columns, 0))
+    p.save(folder / "run.tlab")
+    p.to_chrome(folder / "run.json")
+    return folder
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> list[str]:
+    assert main(["profile", *map(str, args)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def rows(lines: list[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in lines]
+
+
+@pytest.mark.parametrize("name", ["run.tlab", "run.json"])
+def test_lanes_and_markers(capsys: pytest.CaptureFixture[str], files: Path, name: str) -> None:
+    found = rows(run(capsys, files / name, "--json"))
+    by_lane = {row["lane"]: row for row in found if "lane" in row}
+    assert by_lane["CPU kernels"]["events"] == 3
+    assert by_lane["CPU kernels"]["total ns"] == 650
+    assert by_lane["CPU kernels"]["busy"] == "65.0%"
+    assert by_lane["CPU memory"]["peak"] == 4096
+    assert [row["marker"] for row in found if "marker" in row] == ["warm", "begin", "end"]
+    text = "\n".join(run(capsys, files / name))
+    assert "CPU copies" in text
+    assert "\x1b" not in text, "colours are for terminals"
+
+
+def test_top_kernels_and_those_between_markers(
+    capsys: pytest.CaptureFixture[str], files: Path
+) -> None:
+    found = rows(run(capsys, files / "run.tlab", "-t", 2, "--json"))
+    assert [(r["kernel"], r["runs"], r["total ns"], r["share"]) for r in found] == [
+        ("r_4", 2, 600, "92.3%"),
+        ("E_8", 1, 50, "7.7%"),
+    ]
+    args = ("-t", 2, "--interval", "begin", "end", "--json")
+    (only,) = rows(run(capsys, files / "run.json", *args))
+    assert (only["kernel"], only["runs"], only["total ns"]) == ("r_4", 1, 400)
+
+
+def test_a_lane_is_listed_by_time(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    found = rows(run(capsys, files / "run.tlab", "-s", "CPU kernels", "--json"))
+    assert [(r["start ns"], r["dur ns"], r["name"]) for r in found] == [
+        (100, 200, "r_4"), (500, 400, "r_4"), (950, 50, "E_8"),
+    ]  # fmt: skip
+    args = ("-s", "CPU kernels", "--interval", "begin", "end", "--json", "-n", 1)
+    assert [r["start ns"] for r in rows(run(capsys, files / "run.tlab", *args))] == [500]
+
+
+def test_two_profiles_are_compared(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    found = rows(run(capsys, files / "run.tlab", files / "run.json", "--json"))
+    assert [(r["kernel"], r["after/before"]) for r in found] == [("r_4", "1.00x"), ("E_8", "1.00x")]
+
+
+def test_one_object_for_scripts(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    (line,) = run(capsys, files / "run.tlab", "--summary-json")
+    found = json.loads(line)
+    assert found["events"] == 8
+    assert found["top"][0]["name"] == "r_4"
+
+
+def test_profiles_are_written_for_other_programs(
+    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path
+) -> None:
+    assert run(capsys, files / "run.tlab", "--chrome", tmp_path / "x.json.gz",
+               "--csv", tmp_path / "x.csv") == []  # fmt: skip
+    assert len(load_profile(tmp_path / "x.json.gz").table) == 8
+    assert len((tmp_path / "x.csv").read_text().splitlines()) == 9
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["run.tlab", "-s", "CPU kernel"], "did you mean 'CPU kernels'?"),
+        (["run.tlab", "--interval", "begin", "warm"], "there is no marker 'warm' after 'begin'"),
+        (["run.tlab", "--interval", "begn", "end"], "did you mean 'begin'?"),
+        (["run.tlab", "run.tlab", "run.tlab"], "3 profiles cannot be compared"),
+        (["broken.json"], "broken.json is no trace"),
+        (["run.tlab", "--csv", "none/x.csv"], "cannot be written"),
+    ],
+)
+def test_mistakes_are_answered_with_sentences(
+    capsys: pytest.CaptureFixture[str],
+    files: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+    sentence: str,
+) -> None:
+    monkeypatch.chdir(files)
+    (files / "broken.json").write_text("nothing of that kind")
+    assert main(["profile", *args]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_options_of_profiles_are_refused_for_captures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", str(FOLDER), "--interval", "a", "b"]) == 2
+    assert "--interval is for profiles" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("no_color", ["", "1", "yes"])
+def test_colours_on_a_terminal_yield_to_no_color(files: Path, no_color: str) -> None:
+    """NO_COLOR that is set and not empty means no colours, whatever it says."""
+    parent, child = pty.openpty()
+    env = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm"}
+    code = f"from tinylab.lab.cli import main; main(['profile', {str(files / 'run.tlab')!r}])"
+    subprocess.run([sys.executable, "-c", code], stdout=child, env=env, check=True)
+    os.close(child)
+    text = os.read(parent, 100_000).decode()
+    os.close(parent)
+    assert "CPU kernels" in text
+    assert ("\x1b[" in text) == (no_color == "")
+
+
+def test_reading_a_large_trace_says_how_far_it_is(tmp_path: Path) -> None:
+    """Progress goes to the terminal, not into what a script reads."""
+    Profile("many", table=many(60_000, 4)).to_chrome(tmp_path / "many.json")
+    code = f"from tinylab.lab.cli import main; main(['profile', {str(tmp_path / 'many.json')!r}])"
+    parent, child = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=child,
+                          check=True, text=True)  # fmt: skip
+    os.close(child)
+    said = os.read(parent, 100_000).decode()
+    os.close(parent)
+    assert "reading many.json" in said
+    assert "100%" in said
+    assert "reading" not in done.stdout
