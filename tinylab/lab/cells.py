@@ -8,14 +8,19 @@ import contextlib
 import inspect
 import itertools
 import linecache
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinylab.helpers.context import Context
 from tinylab.lab.imports import rewrite_imports
+from tinylab.lab.lines import mark_lines, marked_value
 from tinylab.trace.record import Cell, Record, record
+
+if TYPE_CHECKING:
+    from tinylab.profiler.collected import Profile
 
 _numbers = itertools.count(1)
 _kept: list[Record] | None = None
@@ -29,6 +34,7 @@ class CellRun:
     value: Any = None
     has_value: bool = False
     error: BaseException | None = None
+    profile: Profile | None = None  # where that was asked for
 
 
 def run_cell(
@@ -40,11 +46,13 @@ def run_cell(
     name: str | None = None,
     alias: bool = True,
     filename: str | None = None,
+    profile: bool = False,
 ) -> CellRun:
     """Run code in a namespace and record it; an exception is kept, not raised.
 
     `name` binds the record in the namespace, also when the cell fails; `alias` lets
-    ``import tinygrad`` mean tinylab; `filename` is what tracebacks show, made up if not given.
+    ``import tinygrad`` mean tinylab; `filename` is what tracebacks show, made up if not given;
+    `profile` also notes when each line, pass, kernel and copy ran.
     An interrupt is kept too: what was recorded up to it stays. A cell that awaits gets a loop of
     its own; where one runs already, await `run_cell_async`.
     """
@@ -56,6 +64,7 @@ def run_cell(
         name=name,
         alias=alias,
         filename=filename,
+        profile=profile,
     )
     if needs_await(source):
         return asyncio.run(running)
@@ -76,29 +85,53 @@ async def run_cell_async(
     name: str | None = None,
     alias: bool = True,
     filename: str | None = None,
+    profile: bool = False,
 ) -> CellRun:
     """The same in the loop that runs: the cell may await at its top level."""
     filename = filename or f"<tinylab cell {next(_numbers)}>"
     show_in_tracebacks(filename, source)
     run = CellRun(Record())
     try:
-        body, last = _compile(source, filename, alias)
-        with _settings(device, noopt), record(name or "cell", Cell(source, filename)) as run.record:
+        body, last, value = _compile(source, filename, alias, profile)
+        cell = Cell(source, filename)
+        with (
+            _settings(device, noopt),
+            _profiling(run, profile, name or "cell"),
+            record(name or "cell", cell) as run.record,
+        ):
             run.record.device = _device_name()
             if name:
                 namespace[name] = run.record
             await _evaluated(body, namespace)
-            if last is not None:
-                run.value, run.has_value = await _evaluated(last, namespace), True
+            if last is not None and value is not None:
+                with marked_value(value, source):
+                    run.value, run.has_value = await _evaluated(last, namespace), True
     except BaseException as error:  # the caller shows it; what was recorded must not be lost
         run.error = error
         if run.record.cell is None:
             run.record.cell, run.record.error = Cell(source, filename), error
     if name:
         namespace[name] = run.record
+        if run.profile is not None:
+            namespace[f"{name}_profile"] = run.profile
     if _kept is not None:
         _kept.append(run.record)
     return run
+
+
+@contextlib.contextmanager
+def _profiling(run: CellRun, wanted: bool, name: str) -> Iterator[None]:
+    """A profile around the cell, with the cell's record beside it."""
+    if not wanted:
+        yield
+        return
+    from tinylab.profiler.listen import profile
+
+    with profile(name) as run.profile:
+        try:
+            yield
+        finally:
+            run.profile.record = run.record
 
 
 async def _evaluated(code: CodeType, namespace: dict[str, Any]) -> Any:
@@ -143,8 +176,13 @@ def show_in_tracebacks(filename: str, source: str) -> None:
     linecache.cache[filename] = (len(source), None, lines, filename)
 
 
-def _compile(source: str, filename: str, alias: bool) -> tuple[CodeType, CodeType | None]:
-    """The cell's statements, and its last line apart if that is an expression."""
+def _compile(
+    source: str, filename: str, alias: bool, lines: bool = False
+) -> tuple[CodeType, CodeType | None, ast.expr | None]:
+    """The cell's statements, and its last line apart if that is an expression.
+
+    lines: each statement tells when it runs.
+    """
     tree = ast.parse(source, filename)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     if last is not None and source.rstrip().endswith(";"):
@@ -152,11 +190,21 @@ def _compile(source: str, filename: str, alias: bool) -> tuple[CodeType, CodeTyp
         last = None
     if alias:
         tree = rewrite_imports(tree)
+    if lines:
+        tree = mark_lines(tree, source)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    value = None
+    value, shown = None, None
     if isinstance(last, ast.Expr):
-        value = compile(ast.Expression(last.value), filename, "eval", flags, dont_inherit=True)
-    return compile(tree, filename, "exec", flags, dont_inherit=True), value
+        shown = last.value
+        value = compile(ast.Expression(shown), filename, "eval", flags, dont_inherit=True)
+    try:
+        body = compile(tree, filename, "exec", flags, dont_inherit=True)
+    except SyntaxError:
+        if not lines:
+            raise
+        # Blocks nested as deep as Python allows leave no room for spans around their lines.
+        return _compile(source, filename, alias)
+    return body, value, shown
 
 
 @contextlib.contextmanager
