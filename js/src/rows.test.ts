@@ -32,7 +32,11 @@ describe("rows of the front end", () => {
   });
 });
 
-describe.each(["views/style.css", "views/capture/capture.css"])("the style sheet %s", (sheet) => {
+const sheets = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) =>
+  name.endsWith(".css"),
+);
+
+describe.each(sheets)("the style sheet %s", (sheet) => {
   it("touches nothing outside the widget", () => {
     const css = readFileSync(join(SRC, sheet), "utf8").replace(/\/\*[\s\S]*?\*\//g, "");
     const selectors = [...css.matchAll(/(^|[}\n])\s*([^{}@]+)\{/g)].map((match) =>

@@ -6,14 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tinylab_widgets import capture_messages, messages
+from tinylab_widgets import capture_messages, messages, timeline_messages
 from tinylab_widgets.assets import Assets, static_text
 from tinylab_widgets.debugger import Debugger, debugger_of
 from tinylab_widgets.displays import Displays
 from tinylab_widgets.protocol import Answerer, finite, packed, sentence
+from tinylab_widgets.timeline import timeline_of
 
-from tinylab import Tensor, record
+from tests.profiler.profiles import table
+from tinylab import Tensor, profile, record
 from tinylab.lab.desk import desk_of
+from tinylab.lab.profiled import count_kernels
+from tinylab.profiler import compare, still
+from tinylab.profiler.collected import Profile
+from tinylab.profiler.timeline_desk import COLOURS
 from tinylab.trace.record import Record
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,3 +199,106 @@ def test_columns_leave_in_pieces_under_the_limit() -> None:
     assert np.frombuffer(whole, "<f8", 300_000).tolist() == list(range(300_000))
     assert whole[kind["offset"] : kind["offset"] + 3] == b"\0\1\2"
     assert {content["id"] for content, _ in sent} == {5}
+
+
+# *** the timeline
+
+
+def test_the_timelines_types_are_ours() -> None:
+    types = (ROOT / "js/src/protocol/timeline_types.ts").read_text()
+    renew = "python -m tinylab_widgets.timeline_messages > js/src/protocol/timeline_types.ts"
+    assert types == timeline_messages.typescript(), renew
+
+
+@pytest.fixture(scope="module")
+def profiled() -> Profile:
+    with profile("profiled", record=True) as made:
+        (Tensor.ones(9, 8).contiguous() @ Tensor.ones(8, 8).contiguous()).sum().realize()
+    return made
+
+
+@pytest.mark.parametrize(
+    ("message", "ask", "args"),
+    [
+        (timeline_messages.EventInfo, "event", {"event": 0}),
+        (timeline_messages.StretchSums, "select", {"start": 0, "end": 10**9}),
+        (timeline_messages.TimelineHits, "search", {"query": "realize"}),
+        (timeline_messages.TopRows, "top", {}),
+    ],
+)
+def test_timelines_answer_in_the_form_that_is_declared(
+    profiled: Profile, message: Any, ask: str, args: dict[str, Any]
+) -> None:
+    answer = timeline_of(profiled).desk.answer(ask, args)
+    assert set(answer) == set(message.__annotations__)
+
+
+def test_a_timelines_overview_has_the_form_that_is_declared(profiled: Profile) -> None:
+    page = timeline_of(profiled).overview
+    assert set(page) == set(timeline_messages.TimelineOverview.__annotations__)
+    assert set(page["lanes"][0]) == set(timeline_messages.LaneInfo.__annotations__)
+    assert set(page["top"][0]) == set(timeline_messages.TopRow.__annotations__)
+    both = timeline_of(compare(profiled, profiled)).desk.answer("compare")
+    assert set(both["rows"][0]) == set(timeline_messages.ComparedRow.__annotations__)
+
+
+def test_the_colours_of_bars_are_in_the_style_sheet() -> None:
+    css = (ROOT / "js/src/views/timeline/timeline.css").read_text()
+    light, dark = css.split('[data-theme="dark"]')
+    for name in COLOURS:
+        assert f"--tl-time-{name}:" in light
+        assert f"--tl-time-{name}:" in dark.split("}")[0]
+
+
+def test_a_timeline_takes_the_debugger_to_a_kernel(profiled: Profile) -> None:
+    view = timeline_of(profiled)
+    assert timeline_of(profiled) is view
+    record = profiled.record
+    assert record is not None
+    kernel = next(k.number for k in profiled.kernels.values() if k.number is not None)
+    answer = view.desk.answer("open", {"kernel": kernel, "tab": "rewrites"})
+    selection = debugger_of(record).selection
+    assert selection["kernel"] == kernel
+    assert record.passes[selection["pass"]].kernel == kernel
+    assert selection["reveal"] == {"tab": "rewrites", "number": answer["reveal"]}
+    with pytest.raises(ValueError, match="there is no kernel 999"):
+        view.desk.answer("open", {"kernel": 999, "tab": "kernels"})
+
+
+def test_a_timelines_bundle_has_a_picture_and_the_top_kernels(profiled: Profile) -> None:
+    bundle, _ = timeline_of(profiled)._repr_mimebundle_()
+    assert "image/svg+xml;base64" in bundle["text/html"]
+    assert next(iter(profiled.kernels)) in bundle["text/plain"]
+    hostile = Profile("<b>x</b>", table=table([(0, "<script>alert(1)</script>", 0, 5)]))
+    page = still.html(hostile)
+    assert "<script>" not in page
+    assert "<b>x" not in page
+    assert "<script>" not in still.svg(hostile)
+
+
+def test_what_a_front_end_says_of_an_overview_is_not_taken_over(profiled: Profile) -> None:
+    view = timeline_of(profiled)
+    before = view.overview
+    view.set_state({"overview": None})
+    assert view.overview is before
+    view._hear(view, {"ask": "release"}, [])
+    assert view.overview is None
+    view._hear(view, {"ask": "refill"}, [])
+    assert view.overview == before
+
+
+def test_counters_of_a_profiled_cell(profiled: Profile) -> None:
+    record = profiled.record
+    assert record is not None
+    if "count" not in desk_of(record).asks:
+        pytest.skip("this tree has no counters of kernels")
+    found = count_kernels(profiled, most=2)
+    assert found
+    for number, answer in found.items():
+        row = next(k for k in profiled.kernels.values() if k.number == number)
+        event = profiled.search(row.name)[-1]["event"]
+        shown = timeline_of(profiled).desk.answer("event", {"event": event})["counters"]
+        assert shown["figures"] or shown["message"]
+        assert {f["kind"] for f in answer.get("figures", [])} <= {
+            "counted", "measured", "estimated", "given",
+        }  # fmt: skip

@@ -1,6 +1,6 @@
 """`%load_ext tinylab`: the `%%tinygrad` cell magic, and what displays as a viewer.
 
-Records display as debuggers, captures of a profiler as their traces and counters.
+Records display as debuggers, profiles as timelines, captures as their traces and counters.
 """
 
 import shlex
@@ -23,8 +23,9 @@ from tinylab_widgets.displays import Displays
 from tinylab_widgets.protocol import sentence
 from tinylab_widgets.viewer import Viewer
 
-# Named, not imported: the types are loaded when a capture is.
+# Named, not imported: the types are loaded when a capture or a profile is.
 _CAPTURES = ("Capture", "Captures")
+_PROFILES = (("tinylab.profiler.collected", "Profile"), ("tinylab.profiler.merged", "Comparison"))
 WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 
@@ -101,6 +102,7 @@ class TinygradMagic:
             "name": chosen.name,
             "alias": chosen.alias,
             "filename": self.shell.compile.cache(source, number, raw_code=cell),
+            "profile": chosen.profile,
         }
 
     def _finish(self, run: CellRun, cell: str, chosen: options.Options) -> None:
@@ -111,16 +113,18 @@ class TinygradMagic:
         if run.error is not None and _is_refusal(run):
             raise UsageError(sentence(run.error))
         if chosen.widget and cell.strip() and not isinstance(run.error, SyntaxError):
-            self._show_safely(run.record)
+            self._show_safely("debugger", "record", lambda: self.show(run.record))
+            if chosen.profile:
+                self._show_safely("timeline", "profile", lambda: self.show_profile(run, chosen))
         if run.error is not None:
             raise _with_users_frames(self.shell, run.error)
 
-    def _show_safely(self, record: Record) -> None:
-        """Show a record; what fails in that must hide neither the record nor the cell's error."""
+    def _show_safely(self, view: str, kept: str, show: Callable[[], None]) -> None:
+        """Show what a cell left; what fails in that must hide neither it nor the cell's error."""
         try:
-            self.show(record)
+            show()
         except Exception as error:
-            message = f"the debugger cannot be shown: {sentence(error)}; the record is kept"
+            message = f"the {view} cannot be shown: {sentence(error)}; the {kept} is kept"
             print(message, file=sys.stderr)
 
     def show(self, record: Record) -> None:
@@ -131,6 +135,19 @@ class TinygradMagic:
         """
         static = report.mimebundle(record)
         display(self._live(static, lambda: debugger_of(record)))
+
+    def show_profile(self, run: CellRun, chosen: options.Options) -> None:
+        """The timeline of a cell that was profiled, and under it its picture and top kernels."""
+        from tinylab.lab.profiled import count_kernels  # here: other cells need no numpy
+        from tinylab.profiler import still
+        from tinylab_widgets.timeline import timeline_of
+
+        shown = run.profile
+        if shown is None:
+            return
+        if chosen.counters:
+            count_kernels(shown)
+        display(self._live(still.mimebundle(shown), lambda: timeline_of(shown)))
 
     def _live(self, static: dict[str, str], make: Callable[[], Viewer]) -> dict[str, str]:
         """Shows a viewer, and gives what is to be shown under it: its static form."""
@@ -160,6 +177,15 @@ class TinygradMagic:
     def record_bundle(self, record: Record) -> Any:
         """How a record displays: as its debugger, the same one each time."""
         return self.displays.bundle(debugger_of(record))
+
+    def profile_bundle(self, shown: Any) -> Any:
+        """How a profile, or two, display: as a timeline; one that grows still, as a picture."""
+        from tinylab.profiler import still
+        from tinylab_widgets.timeline import timeline_of
+
+        if getattr(shown, "running", False):
+            return still.mimebundle(shown), {}
+        return self.displays.bundle(timeline_of(shown))
 
     def capture_bundle(self, captures: Any) -> Any:
         """How captures display: as their viewer, and under it what is read without a kernel."""
@@ -244,6 +270,8 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     _bundles(shell).for_type(Record, magic.record_bundle)
     for name in _CAPTURES:
         _bundles(shell).for_type_by_name("tinylab.profiler.capture", name, magic.capture_bundle)
+    for home, name in _PROFILES:
+        _bundles(shell).for_type_by_name(home, name, magic.profile_bundle)
     shell.input_transformers_cleanup.append(magic.prepared)
     _loaded[id(shell)] = (magic, started)
 
@@ -261,6 +289,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     _bundles(shell).type_printers.pop(Record, None)
     for name in _CAPTURES:
         _bundles(shell).pop(f"tinylab.profiler.capture.{name}", None)
+    for home, name in _PROFILES:
+        _bundles(shell).pop(f"{home}.{name}", None)
 
 
 def _bundles(shell: InteractiveShell) -> Any:

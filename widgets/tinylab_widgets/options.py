@@ -12,13 +12,17 @@ Runs the cell, records what the compiler makes of it, and shows the debugger und
   --device DEV     the default device of this cell: CPU, PYTHON, NULL ...
   --noopt          compile kernels without optimisations
   --no-widget      no debugger: only run and record
-  --name NAME      bind the record to a variable
+  --name NAME      bind the record to a variable; of a profiled cell, NAME_profile to its profile
+  --profile        also note when lines, passes, kernels and copies ran: a timeline beside the
+                   debugger; `--profile counters` also counts what each kernel does
   --alias          `import tinygrad` in the cell means tinylab (the default)
   --no-alias       `import tinygrad` means an installed tinygrad
   --help           this text"""
 
 FLAGS = ("--noopt", "--no-widget", "--alias", "--no-alias", "--help")
 VALUED = ("--device", "--name")
+_PROFILE = "--profile"
+PROFILES = ("counters",)
 DEVICES = ("CPU", "PYTHON", "NULL")
 
 
@@ -36,6 +40,8 @@ class Options:
     name: str | None = None
     alias: bool = True
     help: bool = False
+    profile: bool = False
+    counters: bool = False
 
 
 def parse(line: str) -> Options:
@@ -52,7 +58,9 @@ def parse(line: str) -> Options:
     found: dict[str, str | bool] = {}
     while words:
         word, _, value = words.pop(0).partition("=")
-        if word in VALUED:
+        if word == _PROFILE:
+            found[word] = _profile_value(value, words)
+        elif word in VALUED:
             if not value and (not words or words[0].startswith("--")):
                 raise OptionError(f"{word} needs a value, as in {word} {_example(word)}")
             found[word] = value or words.pop(0)
@@ -76,7 +84,18 @@ def _options(found: dict[str, str | bool]) -> Options:
         name=str(name) if name else None,
         alias=not order or order[-1] == "--alias",
         help="--help" in found,
+        profile=_PROFILE in found,
+        counters=found.get(_PROFILE) == "counters",
     )
+
+
+def _profile_value(value: str, words: list[str]) -> str:
+    """What `--profile` is followed by, taken from the words; "" for nothing."""
+    if not value and words and not words[0].startswith("--"):
+        value = words.pop(0)
+    if value and value not in PROFILES:
+        raise OptionError(f"--profile {value}: it is --profile alone, or --profile counters")
+    return value
 
 
 def _example(word: str) -> str:
@@ -84,7 +103,7 @@ def _example(word: str) -> str:
 
 
 def _unknown(word: str) -> str:
-    near = difflib.get_close_matches(word, [*FLAGS, *VALUED], 1, 0.5)
+    near = difflib.get_close_matches(word, [*FLAGS, *VALUED, _PROFILE], 1, 0.5)
     hint = f"did you mean {near[0]}?" if near else "%%tinygrad --help lists the options"
     return f"%%tinygrad has no option {word}; {hint}"
 
@@ -103,11 +122,11 @@ def complete(line: str) -> tuple[str, list[str]]:
     before = words[-1] if words else ""
     if before in VALUED:
         return word, _values(before, word)
-    names = [n for n in (*VALUED, *FLAGS) if n.startswith(word) and n not in words]
-    return word, names
+    names = [n for n in (*VALUED, _PROFILE, *FLAGS) if n.startswith(word) and n not in words]
+    return word, (_values(before, word) if before == _PROFILE else []) + names
 
 
 def _values(option: str, start: str) -> list[str]:
     """What an option's value may be; whatever the case of what is there."""
-    known = {"--device": DEVICES, "--name": (_example("--name"),)}.get(option, ())
-    return [value for value in known if value.lower().startswith(start.lower())]
+    known = {"--device": DEVICES, "--name": (_example("--name"),), _PROFILE: PROFILES}
+    return [v for v in known.get(option, ()) if v.lower().startswith(start.lower())]

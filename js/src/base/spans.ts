@@ -24,6 +24,8 @@ export interface SpanColumns {
   readonly colour: Column;
   /** How much of a span is waiting, from its start on; the rest is work. Nothing, if absent. */
   readonly wait?: Column;
+  /** How much of a span is filled, 0 to 255, where it stands for several; all of it, if absent. */
+  readonly busy?: Column;
   /** Which rows are marked; the others step back. */
   readonly marked?: Column;
   /** How many a row stands for: those shorter than a column of the picture are merged. */

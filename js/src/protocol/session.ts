@@ -31,6 +31,13 @@ export interface SessionState {
   /** Lines of the cell that were chosen, and what descends from them. */
   readonly lines: readonly number[];
   readonly marks: LineMarks | null;
+  /** A request from elsewhere to look here: which tab, and its number. */
+  readonly reveal: Reveal | null;
+}
+
+export interface Reveal {
+  readonly tab: "kernels" | "rewrites";
+  readonly number: number;
 }
 
 /** Where in the record a pass stands. */
@@ -77,6 +84,7 @@ export class Session {
       kernel: null,
       lines: [],
       marks: null,
+      reveal: null,
     });
     this.client = new Client(
       port,

@@ -68,6 +68,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
   view.watch(["tab"], () => (root.dataset.tab = view.now.tab), signal);
   session.state.watch(["at", "shown", "link"], () => markReady(root, session), signal);
   root.addEventListener("focusin", () => session.lookAhead(), { signal, once: true });
+  session.state.watch(["reveal"], () => comeIntoSight(context), signal);
   session.views.add(root);
   signal.addEventListener(
     "abort",
@@ -85,6 +86,18 @@ function helpSwitch({ view, signal }: Context): HelpSwitch {
     close: () => view.set({ help: false }),
     watch: (tell) => view.watch(["help"], tell, signal),
   };
+}
+
+/** Another view asked to look here: the tab that it named is opened, and the first view is shown. */
+function comeIntoSight({ session, view, root }: Context): void {
+  const { reveal } = session.state.now;
+  if (!reveal || root.dataset.reveal === String(reveal.number)) return;
+  root.dataset.reveal = String(reveal.number);
+  view.set({ tab: reveal.tab });
+  const first = [...session.views][0];
+  if (first !== undefined && first !== root) return;
+  root.scrollIntoView({ block: "nearest" });
+  root.focus({ preventScroll: true });
 }
 
 /** What tests and screen readers can rely on: where the view stands, and that it has painted. */

@@ -73,6 +73,9 @@ const SMALL_CHAR = 6.65;
 /** Rows of less height than this have no text in their spans. */
 const TEXT_HEIGHT = 12;
 const DIM = 0.22;
+const ALL_BUSY = 255;
+/** Of a bar that is hardly filled a line stays. */
+const LEAST_SHARE = 0.2;
 
 export const timeToX = (state: { frame: Frame; view: Range }, time: number): number =>
   state.frame.gutter +
@@ -191,7 +194,7 @@ class LanePainter {
   #span(i: number, left: number, right: number, y: number, height: number, full: boolean): void {
     const { context, state } = this;
     const { frame } = state;
-    const { colour, wait, start } = state.window!.spans.columns;
+    const { colour, wait, start, busy } = state.window!.spans.columns;
     const swatch = state.swatches[colour[i]!] ?? state.swatches[0]!;
     const x = Math.max(left, frame.gutter - 2);
     // A little of the ground stays between neighbours that are wide enough.
@@ -200,9 +203,13 @@ class LanePainter {
     // Work is drawn high, waiting low: they differ without their colours too.
     const works = wait && wait[i] !== 0 ? Math.max(x, this.#x(start[i]! + wait[i]!)) : x;
     const low = Math.max(2, Math.round(0.35 * height));
+    // A bar that stands for several is as high as they fill it.
+    const filled = busy ? Math.max(LEAST_SHARE, busy[i]! / ALL_BUSY) * height : height;
     context.globalAlpha = full ? 1 : DIM;
     this.#use(swatch.fill);
-    if (works < right) context.fillRect(works, y, Math.max(1, stop - works), height);
+    if (works < right) {
+      context.fillRect(works, y + height - filled, Math.max(1, stop - works), filled);
+    }
     if (works > x) context.fillRect(x, y + height - low, Math.min(works, stop) - x, low);
     this.#drawn += 1;
     if (full && stop - x > 22 && height >= TEXT_HEIGHT) {

@@ -1,11 +1,16 @@
-/** The bundle of the viewers of profiles. */
+/** The bundle of the viewers of profiles: timelines, and captures of counters and thread traces. */
 import { mountCapture } from "../views/capture/capture.ts";
+import { mountTimeline } from "../views/timeline/timeline.ts";
 import { captureSessionOf, releaseCapture } from "./capture_model.ts";
-import type { Shared } from "./jupyter.ts";
+import { releaseTimeline, timelineSessionOf } from "./timeline_model.ts";
 import { type View, viewBundle } from "./view.ts";
 
-/** Shows captures in an element. */
-export const render = viewBundle((view: View) => {
-  mountCapture(view.el, captureSessionOf(view.shared), view.signal);
-  return (shared: Shared) => releaseCapture(shared);
+/** Shows a timeline or captures in an element, whichever the model is of. */
+export const render = viewBundle(({ el, shared, signal }: View) => {
+  if (shared.model.get("kind") === "timeline") {
+    mountTimeline(el, timelineSessionOf(shared), signal);
+    return releaseTimeline;
+  }
+  mountCapture(el, captureSessionOf(shared), signal);
+  return releaseCapture;
 });

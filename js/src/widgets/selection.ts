@@ -1,6 +1,6 @@
 /** Where the views stand, as a trait that Python reads and sets. */
 import { sameAt } from "../protocol/cache.ts";
-import type { Session } from "../protocol/session.ts";
+import type { Reveal, Session } from "../protocol/session.ts";
 import type { WidgetModel } from "./jupyter.ts";
 
 interface Selection {
@@ -9,6 +9,8 @@ interface Selection {
   readonly node?: number | null;
   readonly kernel?: number | null;
   readonly lines?: readonly number[];
+  /** Set by Python only: the views come into sight with this tab. */
+  readonly reveal?: Reveal;
 }
 
 /** Only where the views come to rest is told: while they move, nobody needs to know. */
@@ -78,6 +80,7 @@ function takeSelection(session: Session, selection: Selection): void {
   if (selection.kernel !== undefined) state.set({ kernel: selection.kernel });
   if (selection.lines !== undefined) void session.chooseLines(selection.lines);
   if (selection.node !== undefined) session.choose(selection.node);
+  if (selection.reveal !== undefined) state.set({ reveal: selection.reveal });
 }
 
 /** A session lives as long as its model. */

@@ -1,0 +1,342 @@
+/** Beside the lanes: the event that is chosen, figures of a stretch, the longest kernels. */
+import { lengthText, timeText } from "../../base/ruler.ts";
+import type { Store } from "../../base/store.ts";
+import { bytes, count, digits, plural } from "../../base/text.ts";
+import type { TimelineSession } from "../../protocol/timeline_session.ts";
+import type { ComparedRow, EventInfo, SumsRow, TopRow } from "../../protocol/timeline_types.ts";
+import { button, h } from "../dom.ts";
+import { walk } from "../tree.ts";
+
+export type PanelTab = "kernels" | "lanes" | "compare";
+
+export interface TimelineViewState {
+  readonly tab: PanelTab;
+  readonly help: boolean;
+  readonly search: boolean;
+}
+
+export interface TimelineContext {
+  readonly session: TimelineSession;
+  readonly view: Store<TimelineViewState>;
+  readonly root: HTMLElement;
+  readonly signal: AbortSignal;
+  /** Searches for a name, and goes to the first event that bears it. */
+  readonly find: (name: string) => void;
+  readonly zoomToEvent: () => void;
+  readonly clear: () => void;
+}
+
+const ns = (time: number | null | undefined): string =>
+  time === null || time === undefined ? "–" : lengthText(time, "ns");
+const percent = (share: number): string => `${digits(100 * share)} %`;
+
+export function sidePanel(context: TimelineContext): HTMLElement {
+  return h("div", { class: "tl-side tl-time-side" }, eventPanel(context), tablesPanel(context));
+}
+
+// The event
+
+function eventPanel(context: TimelineContext): HTMLElement {
+  const { session, signal } = context;
+  const body = h("div", { class: "tl-event" });
+  const show = (): void => {
+    const { event, overview } = session.state.now;
+    if (event) body.replaceChildren(...eventParts(context, event));
+    else body.replaceChildren(h("p", { class: "tl-hint" }, hintOf(overview?.notices ?? [])));
+  };
+  session.state.watch(["event", "overview"], show, signal);
+  return h(
+    "section",
+    { class: "tl-panel" },
+    h("header", { class: "tl-head" }, h("h3", {}, "Event")),
+    body,
+  );
+}
+
+function hintOf(notices: readonly string[]): string {
+  return notices.length > 0
+    ? notices.join(". ")
+    : "Click a bar, or use the arrow keys. Drag in the ruler to measure a stretch.";
+}
+
+function eventParts(context: TimelineContext, event: EventInfo): HTMLElement[] {
+  const fact = (name: string, value: string): HTMLElement[] => [
+    h("dt", {}, name),
+    h("dd", {}, value),
+  ];
+  const { work } = event;
+  const facts = [
+    ...fact("lane", event.lane),
+    ...fact("takes", ns(event.duration_ns)),
+    ...fact("starts", timeText(event.start_ns, "ns")),
+    ...(event.value > 0 ? fact("bytes", bytes(event.value)) : []),
+    ...(work && work.ops > 0 ? fact("GFLOP/s", `${digits(work.gflops)} estimated`) : []),
+    ...(work && work.bytes > 0 ? fact("GB/s", `${digits(work.gbs)} estimated`) : []),
+  ];
+  return [
+    h("div", { class: "tl-event-name", title: event.name }, event.name),
+    h("dl", { class: "tl-facts" }, ...facts),
+    ...counterParts(event),
+    eventButtons(context, event),
+  ];
+}
+
+/** What was counted of the kernel, each figure with where it comes from. */
+function counterParts({ counters }: EventInfo): HTMLElement[] {
+  if (!counters) return [];
+  if (counters.figures.length === 0) return [h("p", { class: "tl-hint" }, counters.message)];
+  const rows = counters.figures.map(({ name, value, unit, kind, note }) =>
+    h(
+      "tr",
+      { title: note },
+      nameCell(name),
+      num(unit === "bytes" || unit === "B" ? bytes(value) : `${digits(value)} ${unit}`.trim()),
+      h("td", { class: "tl-faint" }, kind),
+    ),
+  );
+  const body = h("tbody", {}, ...rows);
+  return [
+    h(
+      "div",
+      { class: "tl-event-counters", tabindex: "0", "aria-label": "counters of the kernel" },
+      h("table", { class: "tl-table tl-time-table" }, body),
+    ),
+  ];
+}
+
+function eventButtons(context: TimelineContext, event: EventInfo): HTMLElement {
+  const { session, zoomToEvent, find } = context;
+  const { kernel } = event;
+  const open = (tab: "kernels" | "rewrites", label: string, title: string): HTMLElement => {
+    const made = button(label, title, () => void openKernel(context, tab), { name: `open-${tab}` });
+    made.disabled = kernel === null;
+    return made;
+  };
+  const recorded = session.state.now.overview?.recorded ?? false;
+  const buttons = [
+    button("Zoom", "Zoom to this event (e)", zoomToEvent, { name: "zoom-event" }),
+    button("All of this name", "Search for its name", () => find(event.name), { name: "same" }),
+  ];
+  if (event.kind === "run") {
+    const why = recorded ? "" : ": profile with record=True, or by %%tinygrad --profile";
+    buttons.unshift(
+      open("kernels", "Opts", `Its source and opts editor (o)${why}`) as HTMLButtonElement,
+      open("rewrites", "Rewrites", `Its rewrites, step by step (w)${why}`) as HTMLButtonElement,
+    );
+  }
+  return h("div", { class: "tl-event-buttons" }, ...buttons);
+}
+
+const SHOWN_MS = 1500;
+
+/** Takes the debugger of the record to the kernel of the chosen event. */
+export async function openKernel(
+  { session }: TimelineContext,
+  tab: "kernels" | "rewrites",
+): Promise<void> {
+  const kernel = session.state.now.event?.kernel ?? null;
+  if (kernel === null) {
+    const problem = session.state.now.overview?.recorded
+      ? "Choose a run of a kernel first."
+      : "There is no record beside this profile: profile with record=True, or by %%tinygrad --profile.";
+    session.state.set({ problem });
+    return;
+  }
+  const reveal = await session.open(kernel, tab);
+  if (reveal === null) return;
+  const shown = (): boolean => document.querySelector(`[data-reveal="${reveal}"]`) !== null;
+  setTimeout(() => {
+    if (shown()) return;
+    session.state.set({
+      problem: "The debugger of this record is on no page: show it by the profile's `record`.",
+    });
+  }, SHOWN_MS);
+}
+
+// Tables
+
+function tablesPanel(context: TimelineContext): HTMLElement {
+  const { session, view, signal } = context;
+  const title = h("span", { class: "tl-quiet-text tl-stretch-text" });
+  const clear = button("all", "Forget the stretch: figures of all (Esc)", context.clear);
+  clear.classList.add("tl-quiet");
+  const scroller = h("div", { class: "tl-table-scroll" });
+  const tabs = h(
+    "div",
+    { class: "tl-buttons tl-forms", role: "group", "aria-label": "which figures" },
+    tabButton(context, "kernels", "kernels"),
+    tabButton(context, "lanes", "lanes"),
+    tabButton(context, "compare", "compared"),
+  );
+  const show = (): void => {
+    const { stretch, overview } = session.state.now;
+    const span = stretch ?? { start: overview?.span[0] ?? 0, end: overview?.span[1] ?? 0 };
+    title.textContent = `${stretch ? "of" : "of all,"} ${ns(span.end - span.start)}`;
+    clear.hidden = stretch === null;
+    scroller.replaceChildren(tableOf(context));
+    if (view.now.tab === "lanes" && !stretch) void session.sumAll();
+  };
+  session.state.watch(["stretch", "sums", "whole", "overview", "compared"], show, signal);
+  view.watch(
+    ["tab"],
+    () => {
+      if (view.now.tab === "compare") void session.compare();
+      show();
+    },
+    signal,
+  );
+  return h(
+    "section",
+    { class: "tl-panel tl-grow" },
+    h("header", { class: "tl-head" }, tabs, title, clear),
+    scroller,
+  );
+}
+
+function tabButton({ session, view, signal }: TimelineContext, tab: PanelTab, label: string) {
+  const made = button(label, `${label} (f changes)`, () => view.set({ tab }), {
+    name: `figures-${tab}`,
+  });
+  const mark = (): void => {
+    made.setAttribute("aria-pressed", String(view.now.tab === tab));
+    if (tab === "compare") made.hidden = !session.state.now.overview?.other;
+  };
+  view.watch(["tab"], mark, signal);
+  session.state.watch(["overview"], mark, signal);
+  return made;
+}
+
+function tableOf(context: TimelineContext): HTMLElement {
+  const { stretch, sums, whole, overview, compared } = context.session.state.now;
+  const { tab } = context.view.now;
+  if (tab === "compare") {
+    return compared ? comparedTable(context, compared.names, compared.rows) : waiting();
+  }
+  const shown = stretch ? sums : whole;
+  if (tab === "lanes") return shown ? lanesTable(shown.all, shown.lanes) : waiting();
+  const rows = stretch ? sums?.top : overview?.top;
+  return rows ? kernelsTable(context, rows) : waiting();
+}
+
+const waiting = (): HTMLElement => h("p", { class: "tl-hint" }, "Summing …");
+
+type Head = readonly [string, string, string];
+
+function table(label: string, heads: readonly Head[], rows: readonly HTMLElement[]): HTMLElement {
+  const cells = heads.map(([name, title, look]) => h("th", { class: look, title }, name));
+  const none = h(
+    "tr",
+    {},
+    h("td", { colspan: String(heads.length), class: "tl-hint" }, "Nothing."),
+  );
+  const body = h("tbody", {}, ...(rows.length > 0 ? rows : [none]));
+  const made = h(
+    "table",
+    { class: "tl-table tl-time-table", "aria-label": label },
+    h("thead", {}, h("tr", {}, ...cells)),
+    body,
+  );
+  made.addEventListener("keydown", (event) => walk(made, event));
+  return made;
+}
+
+function nameCell(text: string): HTMLElement {
+  return h("td", { class: "tl-kernel-name", title: text }, text);
+}
+
+const num = (text: string, title?: string): HTMLElement =>
+  h("td", { class: "tl-num", title }, text);
+
+/** A row that leads to the events of a name. */
+function namedRow(
+  context: TimelineContext,
+  name: string,
+  i: number,
+  cells: HTMLElement[],
+): HTMLElement {
+  const go = (): void => context.find(name);
+  return h(
+    "tr",
+    {
+      class: "tl-run",
+      tabindex: i === 0 ? "0" : "-1",
+      on: { click: go, keydown: (event: KeyboardEvent) => event.key === "Enter" && go() },
+    },
+    nameCell(name),
+    ...cells,
+  );
+}
+
+function kernelsTable(context: TimelineContext, rows: readonly TopRow[]): HTMLElement {
+  const heads: Head[] = [
+    ["Kernel", "Kernels by total time; a click finds their runs", "tl-col-name"],
+    ["Total", "Time of all runs", "tl-num"],
+    ["Share", "Of the time of all kernels", "tl-num"],
+    ["Runs", "How often it ran", "tl-num"],
+    ["Median", "The middle of the times of its runs", "tl-num"],
+    ["Longest", "Its longest run", "tl-num"],
+  ];
+  const made = rows.map((row, i) =>
+    namedRow(context, row.name, i, [
+      num(ns(row.total_ns)),
+      num(percent(row.share)),
+      num(count(row.runs)),
+      num(ns(row.median_ns), `mean ${ns(row.mean_ns)}`),
+      num(ns(row.longest_ns)),
+    ]),
+  );
+  return table("kernels by total time", heads, made);
+}
+
+function lanesTable(all: SumsRow, lanes: readonly SumsRow[]): HTMLElement {
+  const heads: Head[] = [
+    ["Lane", "", "tl-col-name"],
+    ["Busy", "Share of the stretch in which anything of the lane goes on", "tl-num"],
+    ["Events", "How many touch the stretch", "tl-num"],
+    ["Total", "Sum of their times; nested ones count again", "tl-num"],
+    ["Median", "The middle of their times", "tl-num"],
+    ["Longest", "", "tl-num"],
+  ];
+  const row = (name: string, sums: SumsRow): HTMLElement =>
+    h(
+      "tr",
+      {},
+      nameCell(name),
+      num(percent(sums.busy)),
+      num(count(sums.count)),
+      num(ns(sums.total_ns)),
+      num(ns(sums.median_ns), `mean ${ns(sums.mean_ns)}`),
+      num(ns(sums.longest_ns)),
+    );
+  return table("figures by lane", heads, [
+    ...lanes.map((lane) => row(lane.lane ?? "", lane)),
+    row(plural(lanes.length, "lane"), all),
+  ]);
+}
+
+function comparedTable(
+  context: TimelineContext,
+  names: readonly string[],
+  rows: readonly ComparedRow[],
+): HTMLElement {
+  const [first, second] = names as [string, string];
+  const heads: Head[] = [
+    ["Kernel", "The largest change first", "tl-col-name"],
+    ["Before", `Total in ${first}`, "tl-num"],
+    ["After", `Total in ${second}`, "tl-num"],
+    ["After/before", "Below 1: it became faster", "tl-num"],
+    ["Runs", "Before, after", "tl-num"],
+  ];
+  const made = rows.map((row, i) => {
+    const cells = [
+      ...row.total_ns.map((total, run) => num(row.runs[run] ? ns(total) : "–")),
+      num(row.ratio === null ? "–" : `${digits(row.ratio)} ×`),
+      num(row.runs.map(count).join(" · ")),
+    ];
+    const made = namedRow(context, row.name, i, cells);
+    if (row.ratio !== null && row.ratio < 0.95) made.classList.add("tl-faster");
+    if (row.ratio !== null && row.ratio > 1.05) made.classList.add("tl-slower");
+    return made;
+  });
+  return table("kernels of two runs", heads, made);
+}
