@@ -9,7 +9,8 @@ import platform
 import sys
 import time
 
-NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead", "paint", "counting")
+_FRONT_END = ("paint", "timeline")
+NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead", "counting", *_FRONT_END)
 
 
 def main(arguments: list[str]) -> None:
