@@ -11,7 +11,10 @@ from IPython.testing.globalipapp import get_ipython
 from IPython.utils.capture import capture_output
 from tinylab_widgets import completion, magics, options
 
+from tinylab import Tensor, profile
 from tinylab.lab.desk import desk_of
+from tinylab.profiler import compare
+from tinylab.profiler.collected import Profile
 from tinylab.trace.record import Record
 
 
@@ -286,3 +289,90 @@ def test_captures_display_as_their_viewer(shell: InteractiveShell) -> None:
     assert "nowhere" in str(result.error_in_exec)
     result, _ = show("%tinycapture")
     assert "takes the folder" in str(result.error_in_exec)
+
+
+PROFILED = (
+    "from tinylab import Tensor, profile_marker\n"
+    "profile_marker('begin')\n"
+    "x = (Tensor.ones(9, 8).contiguous() + 1).sum().item()\n"
+    "x"
+)
+
+
+def test_a_profiled_cell_shows_its_timeline_too(shell: InteractiveShell) -> None:
+    result, shown = run(shell, "--profile --name rec", PROFILED)
+    assert result.success
+    assert result.result == 144
+    found = shell.user_ns["rec_profile"]
+    assert isinstance(found, Profile)
+    assert found.record is shell.user_ns["rec"]
+    assert found.table.markers()[0][1] == "begin"
+    assert any("3: x = " in name for name in found.events["name"].tolist())
+    texts = [str(output.data.get("text/plain")) for output in shown.outputs]
+    assert any(text.startswith('profile "rec"') for text in texts)
+    kernel = next(iter(found.kernels))
+    assert any(kernel in text and "median" in text for text in texts)
+
+
+def test_an_unprofiled_cell_listens_to_no_profile(shell: InteractiveShell) -> None:
+    shell.user_ns.pop("other_profile", None)
+    run(shell, "--name other", PROFILED)
+    assert "other_profile" not in shell.user_ns
+
+
+def test_a_profile_shows_when_it_is_a_cells_last_value(shell: InteractiveShell) -> None:
+    with profile("mine") as p:
+        Tensor.ones(3).contiguous().realize()
+    data, _ = shell.display_formatter.format(p)
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert 'profile "mine"' in data["text/plain"]
+    assert "image/svg+xml;base64" in data["text/html"]
+    with profile("on") as q:
+        data, _ = shell.display_formatter.format(q)
+    assert "still running" in data["text/plain"]
+    assert "application/vnd.jupyter.widget-view+json" not in data
+    data, _ = shell.display_formatter.format(compare(p, q))
+    assert "comparison of" in data["text/plain"]
+
+
+@pytest.mark.parametrize(
+    ("line", "profiled", "counted"),
+    [
+        ("", False, False),
+        ("--profile", True, False),
+        ("--profile counters", True, True),
+        ("--profile=counters --noopt", True, True),
+        ("--profile --noopt", True, False),
+    ],
+)
+def test_options_of_a_profile(line: str, profiled: bool, counted: bool) -> None:
+    chosen = options.parse(line)
+    assert (chosen.profile, chosen.counters) == (profiled, counted)
+
+
+def test_what_a_profile_cannot_be_is_said() -> None:
+    with pytest.raises(options.OptionError, match="--profile counts: it is --profile alone"):
+        options.parse("--profile counts")
+    with pytest.raises(options.OptionError, match="did you mean --profile"):
+        options.parse("--profil")
+
+
+def test_profile_completes_and_is_in_the_help() -> None:
+    assert options.complete("%%tinygrad --prof") == ["--profile"]
+    assert options.complete("%%tinygrad --profile ")[0] == "counters"
+    assert options.complete("%%tinygrad --profile cou") == ["counters"]
+    assert "--noopt" in options.complete("%%tinygrad --profile ")
+    assert "--profile counters" in options.HELP
+
+
+def test_a_timeline_that_cannot_be_drawn_hides_nothing(
+    shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(shown: Profile) -> None:
+        raise OSError("no such library")
+
+    monkeypatch.setattr("tinylab.profiler.still.mimebundle", fail)
+    result, shown = run(shell, "--profile --name rec", "1 / 0")
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert "the timeline cannot be shown: OSError: no such library" in shown.stderr
+    assert isinstance(shell.user_ns["rec_profile"], Profile)

@@ -20,8 +20,10 @@ export interface TimelineContext {
   readonly view: Store<TimelineViewState>;
   readonly root: HTMLElement;
   readonly signal: AbortSignal;
-  /** Searches for a name, and goes to the first event that bears it. */
+  /** Goes to the first event that bears a name. */
   readonly find: (name: string) => void;
+  /** Lists the events that bear a name. */
+  readonly list: (name: string) => void;
   readonly zoomToEvent: () => void;
   readonly clear: () => void;
 }
@@ -105,7 +107,7 @@ function counterParts({ counters }: EventInfo): HTMLElement[] {
 }
 
 function eventButtons(context: TimelineContext, event: EventInfo): HTMLElement {
-  const { session, zoomToEvent, find } = context;
+  const { session, zoomToEvent, list } = context;
   const { kernel } = event;
   const open = (tab: "kernels" | "rewrites", label: string, title: string): HTMLElement => {
     const made = button(label, title, () => void openKernel(context, tab), { name: `open-${tab}` });
@@ -115,7 +117,9 @@ function eventButtons(context: TimelineContext, event: EventInfo): HTMLElement {
   const recorded = session.state.now.overview?.recorded ?? false;
   const buttons = [
     button("Zoom", "Zoom to this event (e)", zoomToEvent, { name: "zoom-event" }),
-    button("All of this name", "Search for its name", () => find(event.name), { name: "same" }),
+    button("All of this name", "List all events of this name", () => list(event.name), {
+      name: "same",
+    }),
   ];
   if (event.kind === "run") {
     const why = recorded ? "" : ": profile with record=True, or by %%tinygrad --profile";
@@ -136,8 +140,12 @@ export async function openKernel(
 ): Promise<void> {
   const kernel = session.state.now.event?.kernel ?? null;
   if (kernel === null) {
-    const problem = session.state.now.overview?.recorded
-      ? "Choose a run of a kernel first."
+    const { event, overview } = session.state.now;
+    const chosen = event?.kind === "run";
+    const problem = overview?.recorded
+      ? chosen
+        ? "This kernel was lowered before the record began, and is not in it."
+        : "Choose a run of a kernel first."
       : "There is no record beside this profile: profile with record=True, or by %%tinygrad --profile.";
     session.state.set({ problem });
     return;

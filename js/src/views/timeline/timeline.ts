@@ -92,6 +92,10 @@ export function mountTimeline(
     root,
     signal,
     find: (name) => void findFirst(session, view, name, go),
+    list: (name) => {
+      void session.search(name);
+      view.set({ search: true });
+    },
     zoomToEvent: () => {
       if (lanes.selected) lanes.zoomTo(lanes.selected, 0.5);
     },
