@@ -100,7 +100,9 @@ def profile_of(record: Any) -> list[ProfileEvent]:
 
     A device event for each device, a program event for each kernel, a range for each run and copy.
     """
-    runs = [e for e in record.events if e.kind in ("run", "copy")]
+    # Copies from and to Python are no steps of a schedule, and have no times of their own.
+    steps = [e for e in record.events if "start_ns" in e.data]
+    runs = [e for e in steps if e.kind in ("run", "copy")]
     found: list[ProfileEvent] = [
         ProfileDeviceEvent(device) for device in dict.fromkeys(e.data["device"] for e in runs)
     ]
@@ -110,8 +112,7 @@ def profile_of(record: Any) -> list[ProfileEvent]:
             key = k.ast.key if k.ast is not None else None
             found.append(ProfileProgramEvent(k.device, info.function_name, code, None, n, key))
     for e in runs:
-        start = Decimal(e.data.get("start_ns", e.start_ns)) / 1000
-        end = Decimal(e.data.get("end_ns", e.end_ns)) / 1000
+        start, end = (Decimal(e.data[t]) / 1000 for t in ("start_ns", "end_ns"))
         found.append(ProfileRangeEvent(e.data["device"], e.name, start, end))
     return found
 
