@@ -265,7 +265,19 @@ def test_moments_are_times_or_markers():
 def test_null_devices_are_profiled_too():
     with Context(DEV="NULL"), tinylab.profile() as p:
         (Tensor.empty(8, 8) + 1).realize()
-    assert "NULL kernels" in p.events["lane"].tolist()
+    assert "NULL kernels, not run" in p.events["lane"].tolist()
+    assert all(k.gflops is None and k.gbs is None for k in p.kernels.values())
+
+
+def test_tables_print_their_first_rows():
+    with tinylab.profile() as p:
+        for _ in range(12):
+            Tensor.ones(4).contiguous().realize()
+    lines = repr(p.events).splitlines()
+    assert lines[0].split() == list(p.events)
+    assert len(lines) == 12
+    assert lines[-1] == f"{p.events.rows} rows"
+    assert next(iter(p.kernels)) in repr(p.kernels)
 
 
 def test_pandas_is_optional():

@@ -19,7 +19,7 @@ import numpy as np
 from tinylab.errors import CaptureError
 from tinylab.helpers.text import closest
 from tinylab.profiler import export, saved, stats
-from tinylab.profiler.recorder import KernelFacts, Recorder
+from tinylab.profiler.recorder import KernelFacts, Recorder, is_null
 from tinylab.profiler.table import Array, EventTable
 from tinylab.profiler.timeline import Timeline
 
@@ -57,7 +57,10 @@ class Columns(Mapping[str, Array]):
         return len(next(iter(self._columns.values()), ()))
 
     def __repr__(self) -> str:
-        return f"<{self.rows} rows of {', '.join(self)}>"
+        """The first rows, aligned."""
+        shown = [[str(column[i]) for column in self.values()] for i in range(min(10, self.rows))]
+        lines = text_table(list(self), shown)
+        return "\n".join([*lines, f"{self.rows} rows"])
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame.
@@ -69,6 +72,15 @@ class Columns(Mapping[str, Array]):
         except ImportError:
             raise CaptureError("pandas is not installed", help="pip install pandas") from None
         return pandas.DataFrame(dict(self._columns))
+
+
+def text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table with aligned columns, its headings first."""
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (names, *rows)
+    ]
 
 
 class Kernel:
@@ -115,12 +127,16 @@ class Kernel:
     @property
     def gflops(self) -> float | None:
         """Estimated operations of the program by the median time; None where none are known."""
-        return self.facts.ops / self.median_ns if self.facts.ops and self.median_ns else None
+        return self._rate(self.facts.ops)
 
     @property
     def gbs(self) -> float | None:
         """Estimated bytes of the program by the median time; None where none are known."""
-        return self.facts.mem / self.median_ns if self.facts.mem and self.median_ns else None
+        return self._rate(self.facts.mem)
+
+    def _rate(self, amount: int) -> float | None:
+        measured = self.median_ns and not is_null(self.device)
+        return amount / self.median_ns if amount and measured else None
 
     @property
     def number(self) -> int | None:
@@ -207,7 +223,7 @@ class Kernels(Mapping[str, Kernel]):
         return self.columns.to_pandas()
 
     def __repr__(self) -> str:
-        return f"<{len(self)} kernels: {', '.join(list(self)[:6])}{' ...' * (len(self) > 6)}>"
+        return repr(self.columns)
 
 
 def _column(values: list[Any]) -> Array:

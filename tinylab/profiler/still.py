@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from tinylab.profiler.collected import Profile
+from tinylab.profiler.collected import Profile, text_table
 from tinylab.profiler.merged import Comparison
 from tinylab.profiler.table import Lane
 from tinylab.profiler.timeline_desk import COLOURS, TimelineDesk
@@ -41,10 +41,8 @@ def mimebundle(shown: Profile | Comparison) -> dict[str, str]:
 
 def text(shown: Profile | Comparison) -> str:
     """A profile in plain text: what it holds, and a line a kernel."""
-    rows = _rows(shown)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
-    return "\n".join([_first_line(shown), *(line.rstrip() for line in lines)])
+    head, *rows = _rows(shown)
+    return "\n".join([_first_line(shown), *text_table(head, rows)])
 
 
 def html(shown: Profile | Comparison) -> str:

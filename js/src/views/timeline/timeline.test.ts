@@ -1,0 +1,143 @@
+import { describe, expect, it } from "vitest";
+import type { Port, Push, Reply } from "../../protocol/client.ts";
+import { TimelineSession } from "../../protocol/timeline_session.ts";
+import type { LaneInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
+import { rowsOf, sourceOf } from "./source.ts";
+import { statusOf } from "./timeline.ts";
+
+const lane = (more: Partial<LaneInfo>): LaneInfo => ({
+  key: 0,
+  rows: 1,
+  name: "CPU kernels",
+  group: "device",
+  levels: false,
+  unit: "",
+  events: 3,
+  peak: null,
+  overlapping: 0,
+  ...more,
+});
+const overview: TimelineOverview = {
+  name: "p",
+  span: [0, 1000],
+  events: 3,
+  lanes: [lane({ rows: 2 }), lane({ key: 2, name: "CPU memory", group: "memory", levels: true })],
+  markers: [],
+  names: ["a", "b"],
+  notices: [],
+  colours: ["hue-0"],
+  top: [],
+  recorded: false,
+  other: null,
+  running: false,
+};
+
+type Hear = (message: Reply | Push, buffers?: readonly DataView[]) => void;
+
+/** A session whose kernel answers with what a test says. */
+function session(): { session: TimelineSession; sent: { ask: string }[]; hear: Hear } {
+  let hear: Hear = () => undefined;
+  const sent: { ask: string }[] = [];
+  const port: Port = {
+    send: (message) => sent.push(message as { ask: string }),
+    listen: (to) => (hear = to),
+    onGone: () => undefined,
+  };
+  const made = new TimelineSession(port, overview);
+  return { session: made, sent, hear: (...args) => hear(...args) };
+}
+
+describe("rows of a timeline", () => {
+  it("has a head for each group, a row for each depth, and the name once", () => {
+    const rows = rowsOf(overview.lanes);
+    expect(rows.map((row) => [row.kind, row.key, row.label])).toEqual([
+      ["head", -1, "Devices"],
+      ["spans", 0, "CPU kernels"],
+      ["spans", 1, ""],
+      ["head", -4, "Memory"],
+      ["curve", 2, "CPU memory"],
+    ]);
+    expect(new Set(rows.map((row) => row.key)).size).toBe(rows.length);
+  });
+  it("draws lanes of very many rows low", () => {
+    expect(rowsOf([lane({ rows: 60 })])[1]!.height).toBeLessThan(10);
+  });
+});
+
+describe("windows", () => {
+  const f64 = (...numbers: number[]): Float64Array => Float64Array.from(numbers);
+  const columns = {
+    lane: Uint16Array.from([0, 0]),
+    start: f64(0, 500),
+    end: f64(100, 900),
+    colour: Uint8Array.from([0, 0]),
+    count: Uint32Array.from([1, 7]),
+    event: Uint32Array.from([3, 9]),
+    name: Uint32Array.from([1, 0]),
+    busy: Uint8Array.from([255, 51]),
+    levels: Float32Array.from([1, 4, 2, 8]),
+    low: Float32Array.from([0, 1, 2, 3]),
+  };
+  const answer = {
+    start: 0,
+    end: 1000,
+    cut: 2,
+    exact: false,
+    curves: [2, 5],
+    names: { "7": "told late" },
+    columns,
+  };
+
+  it("bring bars, curves and names, and say what a bar stands for", async () => {
+    const { session: made, hear } = session();
+    const source = sourceOf(made, overview);
+    const wanted = { range: { start: 0, end: 1000 }, columns: 2, step: 500, keys: [0, 2, 5] };
+    const loading = source.load(wanted);
+    hear({ id: 1, ok: answer });
+    const { window, exact } = await loading;
+    expect(exact).toBe(false);
+    expect(Array.from(window.curves.get(5)!.layers[0]!.values as Float32Array)).toEqual([2, 8]);
+    expect(source.label(window, 0)).toBe("b");
+    expect(source.label(window, 1)).toBe("");
+    expect(source.tip(window, 0)[0]).toBe("b");
+    expect(source.tip(window, 1).join()).toMatch(/7 events.*the longest: a.*20.* %/);
+    expect(made.nameOf(7)).toBe("told late");
+  });
+});
+
+describe("a stretch", () => {
+  it("keeps the figures of the last one that was marked", async () => {
+    const { session: made, sent, hear } = session();
+    const first = made.mark({ start: 0, end: 10 });
+    const second = made.mark({ start: 5, end: 20 });
+    const sums = { start: 5, end: 20, all: {}, lanes: [], top: [] };
+    hear({ id: 1, ok: { ...sums, start: 0, end: 10 } });
+    await first;
+    expect(made.state.now.sums).toBeNull();
+    await Promise.resolve();
+    hear({ id: 2, ok: sums });
+    await second;
+    expect(made.state.now.sums?.start).toBe(5);
+    expect(sent.map((message) => message.ask)).toEqual(["select", "select"]);
+    await made.mark(null);
+    expect([made.state.now.stretch, made.state.now.sums]).toEqual([null, null]);
+  });
+  it("whose figures fail says why", async () => {
+    const { session: made, hear } = session();
+    const asked = made.mark({ start: 0, end: 10 });
+    hear({ id: 1, error: "no such stretch" });
+    await asked;
+    expect(statusOf(made.state.now)).toEqual(["problem", "no such stretch"]);
+  });
+});
+
+describe("the status line", () => {
+  it("tells notices where nothing is graver", () => {
+    const { session: made } = session();
+    expect(statusOf(made.state.now)[0]).toBe("ready");
+    made.load({ ...overview, notices: ["3 events were not kept"] });
+    expect(statusOf(made.state.now)).toEqual(["problem", "3 events were not kept"]);
+    made.state.set({ link: "gone" });
+    expect(statusOf(made.state.now)[0]).toBe("gone");
+  });
+});
