@@ -278,6 +278,36 @@ def test_five_million_events(notebook: Opener, shots: Path) -> None:
     nb.check()
 
 
+def test_a_large_trace_shows_how_far_it_is_and_can_be_cancelled(
+    notebook: Opener, shots: Path
+) -> None:
+    made = (
+        "from tests.profiler.profiles import many\n"
+        "from tinylab.profiler import Profile, load_profile\n"
+        "Profile('large', table=many(400_000, 40)).to_chrome('large.json')"
+    )
+    nb = notebook(LOAD, made, "load_profile('large.json')")
+    nb.run(0, 1)
+    nb.run(2, wait=False)
+    bar = nb.page.locator("text=reading large.json").first
+    bar.wait_for()
+    view = timeline(nb, timeout_s=60)
+    nb.wait_idle()
+    assert "400,000 events" in view.inner_text()
+    press(nb, view, "+", "+", "+", "+")
+    heap = nb.page.evaluate("() => performance.memory.usedJSHeapSize / 1e6")
+    assert heap < 300
+    view.screenshot(path=str(shots / "timeline_large.png"))
+    nb.run(2, wait=False)
+    nb.page.wait_for_function("() => tests.status() === 'busy/connected'")
+    bar.wait_for()
+    nb.page.evaluate("() => tests.kernel().interrupt()")
+    nb.wait_idle()
+    ends = [output.get("ename") for output in nb.page.evaluate("() => tests.outputs(2)")]
+    assert "KeyboardInterrupt" in ends
+    nb.check()
+
+
 def test_two_runs_side_by_side(notebook: Opener, shots: Path) -> None:
     cell = """from tinylab.profiler import compare
 def run(n):

@@ -24,8 +24,8 @@ from tinylab.profiler.timeline_desk import TimelineDesk
 _SECONDS = 5.0  # for one file; it takes a few milliseconds
 _WORDS = (
     b"1e999", b"-1", b"null", b"{}", b"[", b"]", b"}", b'"', b"\\u0000", b"NaN",
-    b"99999999999999999999", b'"ph":"B"', b'"ph":"E"', b'"ph":"C"', b'"ts":-5', b'"dur":1e18', b'"pid":{}', b"\xff",
-    b",,,", b"[" * 99,
+    b"99999999999999999999", b'"ph":"B"', b'"ph":"E"', b'"ph":"C"', b'"ts":-5', b'"dur":1e18',
+    b'"pid":{}', b"\xff", b",,,", b"[" * 99,
 )  # fmt: skip
 
 _VALUES = (

@@ -164,7 +164,7 @@ def line(number: int, text: str) -> Event | _Silence:
 
 
 def profile_marker(name: str, color: str = "gray") -> None:
-    """Mark this moment in the profiles that listen.
+    """Mark this moment in the profiles that listen; timelines draw all markers in one colour.
 
     `tinylab profile FILE --interval A B` and the timeline measure from one marker to another.
     """

@@ -72,6 +72,9 @@ function eventParts(context: TimelineContext, event: EventInfo): HTMLElement[] {
     ...fact("takes", ns(event.duration_ns)),
     ...fact("starts", timeText(event.start_ns, "ns")),
     ...(event.value > 0 ? fact("bytes", bytes(event.value)) : []),
+    ...(event.kind === "copy" && event.value > 0 && event.duration_ns > 0
+      ? fact("GB/s", digits(event.value / event.duration_ns))
+      : []),
     ...(work && work.ops > 0 ? fact("GFLOP/s", `${digits(work.gflops)} estimated`) : []),
     ...(work && work.bytes > 0 ? fact("GB/s", `${digits(work.gbs)} estimated`) : []),
   ];
@@ -302,6 +305,7 @@ function lanesTable(all: SumsRow, lanes: readonly SumsRow[]): HTMLElement {
     ["Busy", "Share of the stretch in which anything of the lane goes on", "tl-num"],
     ["Events", "How many touch the stretch", "tl-num"],
     ["Total", "Sum of their times; nested ones count again", "tl-num"],
+    ["Mean", "", "tl-num"],
     ["Median", "The middle of their times", "tl-num"],
     ["Longest", "", "tl-num"],
   ];
@@ -313,7 +317,8 @@ function lanesTable(all: SumsRow, lanes: readonly SumsRow[]): HTMLElement {
       num(percent(sums.busy)),
       num(count(sums.count)),
       num(ns(sums.total_ns)),
-      num(ns(sums.median_ns), `mean ${ns(sums.mean_ns)}`),
+      num(ns(sums.mean_ns)),
+      num(ns(sums.median_ns)),
       num(ns(sums.longest_ns)),
     );
   return table("figures by lane", heads, [
