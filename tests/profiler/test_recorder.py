@@ -230,6 +230,20 @@ def test_kernels_by_name_with_their_work():
     assert "no thread trace" in kernel.sqtt
 
 
+def test_counters_of_a_kernel_are_counted_on_its_own_data():
+    with tinylab.profile() as p:
+        a, b = Tensor.rand(16, 16).realize(), Tensor.rand(16, 16).realize()
+        c = (a @ b).realize()
+    kernel = next(k for name, k in p.kernels.items() if name.startswith("r_"))
+    counters = kernel.counters
+    assert counters["flops"].value == 2 * 16**3
+    assert counters["flops"].kind == "counted"
+    assert counters["bytes stored"].value == c.nbytes()
+    gone = tinylab.profiler.Profile("file", table=p.table, facts=[recorder.KernelFacts("k", "CPU")])
+    with pytest.raises(CaptureError, match="counters need it"):
+        _ = next(iter(gone.kernels.values())).counters
+
+
 def test_a_recorded_profile_leads_to_the_kernels_of_its_record():
     with tinylab.profile(record=True) as p:
         (Tensor.ones(6, 7).contiguous() * 2).sum().realize()

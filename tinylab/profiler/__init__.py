@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tinylab.profiler.counters.data import Counters as Counters
     from tinylab.profiler.counters.estimated import estimate as estimate
     from tinylab.profiler.collected import Profile as Profile
+    from tinylab.profiler.counters.cache import Cache as Cache
+    from tinylab.profiler.counters.counted import count as count
+    from tinylab.profiler.counters.data import Counters as Counters
+    from tinylab.profiler.counters.estimated import estimate as estimate
     from tinylab.profiler.desk import Desk as Desk, desk_of as desk_of
     from tinylab.profiler.files import load_profile as load_profile
     from tinylab.profiler.listen import profile as profile

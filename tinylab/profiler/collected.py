@@ -24,6 +24,7 @@ from tinylab.profiler.table import Array, EventTable
 from tinylab.profiler.timeline import Timeline
 
 if TYPE_CHECKING:
+    from tinylab.profiler.counters.data import Counters
     from tinylab.trace.record import Record
 
 _NO_TRACE = (
@@ -144,17 +145,21 @@ class Kernel:
         return self.owner.recorded_number(self.facts)
 
     @property
-    def counters(self) -> Any:
-        """What it executes, loads and stores: measured, counted or estimated, worked out now.
+    def counters(self) -> Counters:
+        """What it executes, loads and stores, counted by the kernel itself; it runs once more, now.
 
-        Raises: CaptureError for a kernel whose program is not in this process.
+        Each figure says whether it was measured, counted or estimated.
+
+        Raises: CaptureError for a kernel whose program is not in this process, CounterError for one
+        of a device that cannot count.
         """
         if self.facts.program is None:
             raise CaptureError(
                 f"the program of {self.name} is not here: counters need it",
                 help="profile the kernel in this process",
             )
-        count = importlib.import_module("tinylab.profiler.counters.counted").count
+        from tinylab.profiler.counters.counted import count  # here: it loads LLVM
+
         return count(self.facts.program, self._contents())
 
     def _contents(self) -> dict[int, bytes]:
