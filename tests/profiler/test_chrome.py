@@ -249,7 +249,7 @@ def test_mutated_traces_are_read_or_refused(noise: bytes, at: int, kind: int) ->
 
 
 def test_foreign_kernel_numbers_point_nowhere() -> None:
-    other = {"producer": "tinylab", "form": 1, "name": "x", "kernels": [["a", "CPU", 1, 2, 3]]}
+    other = {"producer": "tinylab", "form": 1, "name": "x", "kernels": [["a", "CPU", 1, 2, 3, ""]]}
     events = [
         {"ph": "X", "name": "a", "cat": "run", "ts": 0, "dur": 1, "args": {"kernel": k}}
         for k in (0, 1, 99, "x", -5)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+import tinylab
 from tests.profiler.profiles import levels, many, profile, table
+from tinylab import Context, Tensor
 from tinylab.errors import CaptureError
-from tinylab.profiler import compare, stats
+from tinylab.profiler import Profile, compare, load_profile, stats
 from tinylab.profiler.timeline_desk import TimelineDesk
 
 some = st.lists(
@@ -95,6 +98,25 @@ def test_two_runs_by_kernel() -> None:
     assert groups == {"by hand, before", "by hand, after"}
     answer = TimelineDesk(both).answer("compare")
     assert answer["rows"] == rows
+
+
+def test_a_kernel_with_other_opts_is_the_same_kernel(tmp_path: Path) -> None:
+    def run(noopt: int) -> Profile:
+        with Context(NOOPT=noopt), tinylab.profile(f"NOOPT={noopt}") as p:
+            (Tensor.ones(24, 8).contiguous() @ Tensor.ones(8, 24).contiguous()).realize()
+        return p
+
+    before, after = run(1), run(0)
+    before.save(tmp_path / "before.tlab")
+    before.to_chrome(tmp_path / "before.json")
+    for each in (before, *(load_profile(tmp_path / f"before.{end}") for end in ("tlab", "json"))):
+        rows = each.compare(after)
+        changed = [row for row in rows if row["names"][0] != row["names"][1]]
+        assert changed, "heuristics give the product another name"
+        for row in changed:
+            assert row["runs"][0] == row["runs"][1] > 0
+            assert row["ratio"] is not None
+            assert row["name"] == " -> ".join(row["names"])
 
 
 def test_lanes_and_events_that_are_not_there_are_named() -> None:

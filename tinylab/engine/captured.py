@@ -451,4 +451,6 @@ def _step(call: UOp, device: str, numbers: tuple[int, ...]) -> Step:
     if call.src[0].op is Ops.COPY:
         return copy_step(call, numbers)
     # Compiled for the machine that it is on now.
-    return program_step(lower_kernel(call.src[0], device), device, numbers, call.arg)
+    step = program_step(lower_kernel(call.src[0], device), device, numbers, call.arg)
+    step.ast = call.src[0]
+    return step

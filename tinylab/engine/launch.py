@@ -44,6 +44,7 @@ class Step:
     reason: str = ""
     code: UOp | None = None  # the PROGRAM
     methods: tuple[Any, ...] = ()  # the tensor methods that it comes from
+    ast: UOp | None = None  # the kernel before its opts
 
     def with_values(self, var_vals: dict[str, int]) -> Step:
         """The step for these values of its variables.
@@ -134,6 +135,7 @@ def _kernel_step(index: int, call: UOp, numbers: tuple[int, ...], fresh: bool) -
         print(f"{program.arg.function_name:<25} opts: {program.src[0].arg.applied_opts}")
     step = program_step(program, device, numbers, call.arg, span.data.get("kernel"))
     step.methods = call.metadata or ()
+    step.ast = ast
     return step
 
 
@@ -217,6 +219,7 @@ def _tell(step: Step, buffers: list[Buffer], start_ns: int, seconds: float) -> N
         device=step.device,
         kernel=step.kernel,
         program=step.code,
+        ast=step.ast,
         buffers=buffers,
         start_ns=start_ns,
         end_ns=start_ns + round(seconds * 1e9),

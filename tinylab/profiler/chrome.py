@@ -78,11 +78,13 @@ def _finished(
 def _facts(rows: Any) -> list[KernelFacts]:
     found = []
     for row in rows if isinstance(rows, list) else []:
-        if not (isinstance(row, list) and len(row) == 5 and all(isinstance(t, str) for t in row[:2])
-                and all(isinstance(n, int) for n in row[2:])):  # fmt: skip
+        kinds = (str, str, int, int, int, str)
+        if not isinstance(row, list) or len(row) != len(kinds):
+            return []
+        if not all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True)):
             return []
         facts = KernelFacts(row[0], row[1])
-        facts.ops, facts.mem, facts.lds = row[2:]
+        facts.ops, facts.mem, facts.lds, facts.origin = row[2:]
         found.append(facts)
     return found
 

@@ -390,8 +390,13 @@ class Profile:
         }
 
     def compare(self, other: Profile, most: int | None = None) -> list[dict[str, Any]]:
-        """Kernels of this profile beside those of a later one, the largest change first."""
-        return stats.compare(self.table, other.table, most)
+        """Kernels of this profile beside those of a later one, the largest change first.
+
+        A kernel that other opts gave another name is still the same one, and has one row.
+        """
+        later = {facts.origin: facts.name for facts in other.facts if facts.origin}
+        now_called = {f.name: later[f.origin] for f in self.facts if f.origin in later}
+        return stats.compare(self.table, other.table, most, now_called)
 
     # *** files
 

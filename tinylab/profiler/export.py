@@ -32,7 +32,7 @@ def to_chrome(
     """
     with _opened(path) as out:
         table = profile.table
-        facts = [[f.name, f.device, f.ops, f.mem, f.lds] for f in profile.facts]
+        facts = [[f.name, f.device, f.ops, f.mem, f.lds, f.origin] for f in profile.facts]
         other = {"producer": PRODUCER, "form": FORM, "name": profile.name, "kernels": facts}
         out.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(other)},"traceEvents":[\n')
         out.write(",\n".join(json.dumps(row) for row in _lanes(table)))

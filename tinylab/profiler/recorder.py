@@ -43,15 +43,33 @@ def is_null(device: str) -> bool:
 
 
 class KernelFacts:
-    """What a run of a kernel says of it: the program, its work, the memory of its last run."""
+    """What a run of a kernel says of it: the program, its work, the memory of its last run.
 
-    __slots__ = ("buffers", "device", "lds", "mem", "name", "ops", "program", "serial")
+    `ast` is the kernel before its opts; `origin` tells kernels of equal ones, also in files.
+    """
+
+    __slots__ = (
+        "_origin", "ast", "buffers", "device", "lds", "mem", "name", "ops", "program", "serial",
+    )  # fmt: skip
 
     def __init__(self, name: str, device: str, program: Any = None) -> None:
         self.name, self.device, self.program = name, device, program
         self.ops = self.mem = self.lds = 0
         self.serial: int | None = None
         self.buffers: list[weakref.ref[Any]] = []
+        self.ast: Any = None
+        self._origin = ""
+
+    @property
+    def origin(self) -> str:
+        """The key of the kernel before its opts; "" where that is not known."""
+        if not self._origin and self.ast is not None:
+            self._origin = self.ast.key.hex()
+        return self._origin
+
+    @origin.setter
+    def origin(self, key: str) -> None:
+        self._origin = key
 
 
 class Recorder:
@@ -152,6 +170,7 @@ class Recorder:
         facts = self.facts[number]
         facts.ops, facts.mem, facts.lds = data["ops"], data["mem"], data["lds"]
         facts.serial = data.get("kernel") or facts.serial
+        facts.ast = data.get("ast")
         buffers = data.get("buffers")
         if buffers:
             facts.buffers = [weakref.ref(b) for b in buffers]

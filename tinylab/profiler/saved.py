@@ -81,7 +81,7 @@ def _facts(profile: Profile) -> dict[str, Any]:
         "notices": table.notices,
         "kinds": KINDS,
         "kernels": [
-            [f.name, f.device, f.ops, f.mem, f.lds, profile.recorded_number(f)]
+            [f.name, f.device, f.ops, f.mem, f.lds, f.origin, profile.recorded_number(f)]
             for f in profile.facts
         ],
     }
@@ -142,9 +142,9 @@ def _read(facts: dict[str, Any], record: store.StoredRecord, where: str) -> Save
     lanes = [Lane(str(n), str(g), bool(v), str(u)) for n, g, v, u in facts["lanes"]]
     names = [str(name) for name in facts["names"]]
     kernels, numbers = [], {}
-    for i, (name, device, ops, mem, lds, number) in enumerate(facts["kernels"]):
+    for i, (name, device, ops, mem, lds, origin, number) in enumerate(facts["kernels"]):
         made = KernelFacts(str(name), str(device))
-        made.ops, made.mem, made.lds = int(ops), int(mem), int(lds)
+        made.ops, made.mem, made.lds, made.origin = int(ops), int(mem), int(lds), str(origin)
         kernels.append(made)
         if number is not None and 0 <= int(number) < len(record.kernels):
             numbers[i] = int(number)

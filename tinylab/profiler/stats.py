@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,29 +172,41 @@ def search(table: EventTable, words: str, most: int = 200) -> tuple[list[int], i
     return rows[order].tolist(), len(rows)
 
 
-def compare(first: EventTable, second: EventTable, most: int | None = None) -> list[Json]:
+def compare(
+    first: EventTable,
+    second: EventTable,
+    most: int | None = None,
+    now_called: Mapping[str, str] | None = None,
+) -> list[Json]:
     """Kernels of two tables by name: runs and total time of both, what was added, the ratio.
 
     The largest change comes first; the ratio is second over first, None where one has none.
+    now_called: kernels of the first that bear another name in the second, since other opts were
+    applied to them; they are one row, "r_4 -> r_2_2", `names` holds both.
     """
     before = {row["name"]: row for row in by_name(first)}
     after = {row["name"]: row for row in by_name(second)}
-    rows = []
-    for name in dict.fromkeys([*before, *after]):
-        a, b = before.get(name), after.get(name)
-        old, new = (a["total_ns"] if a else 0), (b["total_ns"] if b else 0)
-        rows.append(
-            {
-                "name": name,
-                "runs": [a["runs"] if a else 0, b["runs"] if b else 0],
-                "total_ns": [old, new],
-                "mean_ns": [a["mean_ns"] if a else None, b["mean_ns"] if b else None],
-                "change_ns": new - old,
-                "ratio": new / old if a and b and old else None,
-            }
-        )
+    pairs = {name: name for name in dict.fromkeys([*before, *after])}
+    for old, new in (now_called or {}).items():
+        if old in before and new in after and old not in after and new not in before:
+            pairs[old] = new
+            pairs.pop(new, None)
+    rows = [_compared(old, new, before.get(old), after.get(new)) for old, new in pairs.items()]
     rows.sort(key=lambda row: -abs(row["change_ns"]))
     return rows[:most]
+
+
+def _compared(old: str, new: str, before: Json | None, after: Json | None) -> Json:
+    was, now = (before["total_ns"] if before else 0), (after["total_ns"] if after else 0)
+    return {
+        "name": old if old == new else f"{old} -> {new}",
+        "names": [old, new],
+        "runs": [before["runs"] if before else 0, after["runs"] if after else 0],
+        "total_ns": [was, now],
+        "mean_ns": [before["mean_ns"] if before else None, after["mean_ns"] if after else None],
+        "change_ns": now - was,
+        "ratio": now / was if before and after and was else None,
+    }
 
 
 def interval(table: EventTable, first: str, second: str) -> tuple[int, int]:

@@ -133,9 +133,10 @@ class TopRows(TypedDict):
 
 
 class ComparedRow(TypedDict):
-    """Kernels of one name in two runs: the first, then the second."""
+    """A kernel in two runs: the first, then the second; other opts give it another name."""
 
     name: str
+    names: list[str]
     runs: list[int]
     total_ns: list[float]
     mean_ns: list[float | None]

@@ -112,9 +112,10 @@ export interface TopRows {
   readonly rows: readonly TopRow[];
 }
 
-/** Kernels of one name in two runs: the first, then the second. */
+/** A kernel in two runs: the first, then the second; other opts give it another name. */
 export interface ComparedRow {
   readonly name: string;
+  readonly names: readonly string[];
   readonly runs: readonly number[];
   readonly total_ns: readonly number[];
   readonly mean_ns: readonly (number | null)[];

@@ -264,8 +264,9 @@ function namedRow(
   name: string,
   i: number,
   cells: HTMLElement[],
+  sought = name,
 ): HTMLElement {
-  const go = (): void => context.find(name);
+  const go = (): void => context.find(sought);
   return h(
     "tr",
     {
@@ -346,7 +347,7 @@ function comparedTable(
       num(row.ratio === null ? "–" : `${digits(row.ratio)} ×`),
       num(row.runs.map(count).join(" · ")),
     ];
-    const made = namedRow(context, row.name, i, cells);
+    const made = namedRow(context, row.name, i, cells, row.names[row.runs[1] ? 1 : 0]);
     if (row.ratio !== null && row.ratio < 0.95) made.classList.add("tl-faster");
     if (row.ratio !== null && row.ratio > 1.05) made.classList.add("tl-slower");
     return made;
