@@ -159,6 +159,23 @@ def test_from_a_kernel_to_its_opts_and_rewrites(notebook: Opener, shots: Path) -
     nb.check()
 
 
+def test_counters_stand_beside_the_kernel_that_was_chosen(notebook: Opener, shots: Path) -> None:
+    nb = notebook(LOAD, CELL.replace("--profile", "--profile counters"))
+    nb.theme("light")
+    nb.run(0, 1, wait=False)
+    view = timeline(nb, timeout_s=60)
+    nb.wait_idle()
+    view.locator(".tl-time-table tbody tr").first.click()
+    figures = view.locator(".tl-event-counters")
+    figures.wait_for()
+    text = figures.inner_text()
+    assert "flops" in text
+    assert "counted" in text
+    settled(nb, view)
+    view.screenshot(path=str(shots / "timeline_counters.png"))
+    nb.check()
+
+
 def test_keys_search_and_figures_of_a_stretch(notebook: Opener, shots: Path) -> None:
     nb = notebook(LOAD, CELL)
     nb.run(0, 1)
