@@ -1,4 +1,4 @@
-"""Where the time went: profiles of programs, captures of counters and thread traces.
+"""Where the time went: profiles, counters of kernels, advice; captures of counters and traces.
 
 Names are loaded on first use: reading arguments of a command must not wait for numpy.
 """
@@ -15,10 +15,6 @@ if TYPE_CHECKING:
         read_capture as read_capture,
         read_captures as read_captures,
     )
-    from tinylab.profiler.counters.cache import Cache as Cache
-    from tinylab.profiler.counters.counted import count as count
-    from tinylab.profiler.counters.data import Counters as Counters
-    from tinylab.profiler.counters.estimated import estimate as estimate
     from tinylab.profiler.collected import Profile as Profile
     from tinylab.profiler.counters.cache import Cache as Cache
     from tinylab.profiler.counters.counted import count as count
