@@ -19,5 +19,10 @@ export default defineConfig({
           : undefined,
     },
   ],
-  test: { environment: "happy-dom", include: ["src/**/*.test.ts"] },
+  test: {
+    // Machines are shared: how long a test takes says nothing of what it tests.
+    testTimeout: 120_000,
+    environment: "happy-dom",
+    include: ["src/**/*.test.ts"],
+  },
 });
