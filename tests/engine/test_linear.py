@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tinylab import GlobalCounters, Tensor, UOp, Variable
+from tinylab.engine import launch
 from tinylab.engine.linear import compile_linear, run_linear
 from tinylab.opcodes import AxisType, Ops
 
@@ -24,6 +25,22 @@ def test_nothing_runs_until_it_is_run():
     assert GlobalCounters.kernel_count == len(linear.src) > 1
     e = np.exp(A @ A.T - (A @ A.T).max(1, keepdims=True))
     np.testing.assert_allclose(y.numpy(), e / e.sum(1, keepdims=True), rtol=1e-4)
+
+
+def test_a_schedule_alone_compiles_nothing(monkeypatch):
+    compiled = []
+    plain = launch.lower_kernel
+    monkeypatch.setattr(
+        launch, "lower_kernel", lambda *args, **how: compiled.append(args) or plain(*args, **how)
+    )
+    x = Tensor(A).realize() * 1.25 + 7
+    linear = x.schedule_linear()
+    assert compiled == []
+    run_linear(linear)
+    assert len(compiled) == 1
+    # The same schedule, known and not compiled yet.
+    y = Tensor(A).realize() * 1.25 + 7
+    np.testing.assert_allclose(y.numpy(), A * 1.25 + 7, rtol=1e-6)
 
 
 def test_what_is_in_memory_gives_an_empty_list():

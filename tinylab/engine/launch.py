@@ -61,11 +61,26 @@ class Step:
 
 @dataclass
 class Plan:
-    """A compiled schedule."""
+    """A schedule, and its steps once it is compiled."""
 
     schedule: Schedule
     arguments: Arguments
     steps: list[Step] = field(default_factory=list)
+    fresh: bool = False  # whether also known kernels are lowered, for who listens
+
+    def compile(self) -> None:
+        """Make the steps, unless that is done: every kernel is compiled and loaded."""
+        calls = self.schedule.linear.src
+        if len(self.steps) == len(calls):
+            return
+        steps = []
+        for index, call in enumerate(calls):
+            numbers = tuple(self.arguments.numbers[a] for a in call.src[1:])
+            if call.src[0].op is Ops.COPY:
+                steps.append(copy_step(call, numbers))
+            else:
+                steps.append(_kernel_step(index, call, numbers, self.fresh))
+        self.steps = steps
 
     def run(
         self,
@@ -95,15 +110,12 @@ def _buffer_facts(call: UOp) -> list[tuple[int, int, str]]:
 
 
 def plan_schedule(schedule: Schedule, fresh: bool) -> Plan:
-    """Compile every kernel of a schedule. fresh: also those that are known, for who listens."""
-    arguments = Arguments(schedule.linear)
-    plan = Plan(schedule, arguments)
-    for index, call in enumerate(schedule.linear.src):
-        numbers = tuple(arguments.numbers[a] for a in call.src[1:])
-        if call.src[0].op is Ops.COPY:
-            plan.steps.append(copy_step(call, numbers))
-        else:
-            plan.steps.append(_kernel_step(index, call, numbers, fresh))
+    """A schedule with every kernel compiled.
+
+    fresh: also those that are known, for who listens.
+    """
+    plan = Plan(schedule, Arguments(schedule.linear), fresh=fresh)
+    plan.compile()
     return plan
 
 

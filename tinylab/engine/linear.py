@@ -78,6 +78,11 @@ def deferred() -> Iterator[Deferred]:
         deferring.remove(noted)
 
 
+def runs_now() -> bool:
+    """Whether what is realized runs, and is not wanted as a schedule only."""
+    return not deferring and schedule_listener() is None
+
+
 def execute_plan(
     plan: Plan, inputs: tuple[UOp, ...], var_vals: dict[str, int]
 ) -> dict[UOp, Buffer]:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
 from tinylab.device import Buffer, Device, MultiBuffer, Owner
-from tinylab.engine.buffers import memory_of
-from tinylab.engine.launch import Plan, plan_schedule
-from tinylab.engine.linear import deferred, execute_plan
+from tinylab.engine.buffers import Arguments, memory_of
+from tinylab.engine.launch import Plan
+from tinylab.engine.linear import deferred, execute_plan, runs_now
 from tinylab.engine.locking import alone
 from tinylab.errors import AllocationError, BindMismatchError, BufferError, CompileError
 from tinylab.helpers.context import (
@@ -312,7 +312,7 @@ def _along(view: UOp, found: UOp) -> UOp:
 
 
 def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
-    """The compiled schedule of a body, and whether it was known.
+    """The schedule of a body, compiled if it is to run; and whether it was known.
 
     Whoever listens for the first time hears the whole of it: then it is made again.
     """
@@ -323,13 +323,17 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     plan = schedule_cache.get(key) if SCACHE and not fresh else None
     if plan is not None:
         schedule_cache.move_to_end(key)
+        if runs_now():
+            plan.compile()
         ran(key, sink)
         return plan, True
     if fresh:
         callify(sink, by_rules=True)  # only to be heard
     with events.span("schedule", "schedule"):
         schedule = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
-    plan = schedule_cache[key] = plan_schedule(schedule, fresh)
+    plan = schedule_cache[key] = Plan(schedule, Arguments(schedule.linear), fresh=fresh)
+    if runs_now():
+        plan.compile()
     while len(schedule_cache) > _MOST_PLANS:
         schedule_cache.popitem(last=False)
     ran(key, sink)
@@ -337,7 +341,7 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
 
 
 def _report(plan: Plan, body: UOp, start_ns: int, hit: bool) -> None:
-    count = len(plan.steps)
+    count = len(plan.schedule.linear.src)
     if count > 1 or DEBUG >= 3:
         elapsed = (time.perf_counter_ns() - start_ns) * 1e-6
         known = f"{' cache hit' if hit else 'CACHE MISS'} {body.key.hex()[:8]}"
