@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -11,7 +13,7 @@ from tinylab.device import Buffer, Program
 from tinylab.engine.buffers import Arguments, device_of
 from tinylab.engine.capture import open_captures
 from tinylab.engine.compile import get_runtime, lower_kernel
-from tinylab.helpers.context import DEBUG
+from tinylab.helpers.context import DEBUG, VALIDATE_WITH_CPU
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.text import ansipad, colored, size_to_str, time_to_str
 from tinylab.opcodes import Ops
@@ -99,10 +101,21 @@ class Plan:
         buffers = self.arguments.allocate(inputs, own)
         for capture in open_captures():
             capture.add(self, buffers, own.values(), var_vals)
-        for step in self.steps:
+        for call, step in zip(self.schedule.linear.src, self.steps, strict=True):
             used = [buffers[n] for n in step.arguments]
-            run_step(step.with_values(var_vals), used, in_jit, counted)
+            now = step.with_values(var_vals)
+            if not VALIDATE_WITH_CPU or call.src[0].op is not Ops.SINK or _on_cpu(step):
+                run_step(now, used, in_jit, counted)
+                continue
+            # By name: comparing stands above launching, and is seldom wanted.
+            checks = importlib.import_module("tinylab.engine.validate")
+            run = functools.partial(run_step, now, used, in_jit, counted)
+            checks.validated(now, call.src[0], used, var_vals, run)
         return own
+
+
+def _on_cpu(step: Step) -> bool:
+    return step.device.split(":")[0] == "CPU"
 
 
 def _buffer_facts(call: UOp) -> list[tuple[int, int, str]]:
