@@ -100,7 +100,7 @@ def test_waves_in_a_window_merge_by_lane(trace: Trace) -> None:
     every = scene.lane_window(trace, start, end)["columns"]
     waves = every["lane"] >= scene.WAVE_LANE
     assert every["count"][waves].sum() == 96
-    assert len(view.wave_lanes(trace)) == len(np.unique(every["lane"][waves]))
+    assert len(scene.lanes(trace)["waves"]) == len(np.unique(every["lane"][waves]))
     many: list[Spec] = [WaveSpec(10 * i, 10 * i + 5, slot=i % 2) for i in range(400)]
     lanes = [scene.WAVE_LANE, scene.WAVE_LANE + 1]
     merged = scene.lane_window(Trace(encode("rdna3", many)).index(), 0, 4000, 10, lanes)["columns"]

@@ -38,7 +38,7 @@ def lanes(trace: Trace) -> dict[str, Any]:
     """The lanes of what has been read so far.
 
     "slots" and "units" are those with instructions, "other" whether other SIMDs have any, "waves"
-    a column of numbers as in `view.wave_lanes`, "place" the names of their parts.
+    a column of numbers (array << 16, unit << 12, SIMD << 8, slot), "place" the names of these parts.
     """
     return {
         "slots": _slots(trace),

@@ -122,15 +122,6 @@ _PROBLEMS = {
 # *** waves
 
 
-def wave_lanes(trace: Trace) -> list[dict[str, int]]:
-    """The lanes that waves ran in, sorted by place; ``lane`` is the number that windows use."""
-    found = trace.seen.lanes.lanes
-    names = ("array", "unit", "simd", "slot")
-    places = zip(found >> 16, found >> 12 & 15, found >> 8 & 15, found & 255, strict=True)
-    rows = zip(found, places, strict=True)
-    return [{"lane": int(n), **dict(zip(names, map(int, p), strict=True))} for n, p in rows]
-
-
 def occupancy_window(trace: Trace, start: int, end: int, columns: int = 500) -> Arrays:
     """Living waves: mean and most in each column."""
     times, counts = trace.occupancy()
