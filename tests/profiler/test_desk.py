@@ -149,6 +149,15 @@ def test_instructions_of_other_simds_have_a_lane_of_their_own() -> None:
     assert 20 not in found["start"][found["lane"] == 0]
 
 
+def test_executions_without_instructions_are_still_shown() -> None:
+    specs: list[Spec] = [WaveSpec(0, 90), InstSpec(10, "VALUT_4"), ExecSpec(14, "VALU")]
+    trace = Trace(encode("rdna3", specs), itrace=False).index()
+    found = scene.lane_window(trace, 0, 100, 100, mark=3)["columns"]
+    assert found["lane"].tolist() == [scene.UNIT_LANE + 1, scene.WAVE_LANE]
+    assert found["op"].tolist() == [-1, -1]
+    assert view.selection(trace, 0, 100)["classes"] == []
+
+
 def test_lanes_are_those_with_something_in_them() -> None:
     specs: list[Spec] = [WaveSpec(0, 90, slot=3), WaveSpec(5, 50, slot=1, simd=2, unit=4),
                          InstSpec(10, "VALUT_4", 3), ExecSpec(14, "VALU")]  # fmt: skip

@@ -38,7 +38,7 @@ def lanes(trace: Trace) -> dict[str, Any]:
     """The lanes of what has been read so far.
 
     "slots" and "units" are those with instructions, "other" whether other SIMDs have any, "waves"
-    a column of numbers (array << 16, unit << 12, SIMD << 8, slot), "place" the names of these parts.
+    a column of numbers (array << 16, unit << 12, SIMD << 8, slot), "place" what these are called.
     """
     return {
         "slots": _slots(trace),
@@ -234,9 +234,11 @@ def _waits(found: view.Detail) -> Array:
 
 def _what(trace: Trace, found: view.Detail, row: Array) -> Arrays:
     """What the event of each bar is; executions that nothing was found for have none (row -1)."""
-    known = row >= 0
     if not len(found.events):
-        row, known = np.zeros(0, np.int64), np.zeros(0, bool)
+        none = np.full(len(row), -1, np.int64)
+        colour = np.full(len(row), len(CATEGORIES) - 1)
+        return {"colour": colour, "op": none, "number": none, "stall": np.zeros_like(none)}
+    known = row >= 0
     row = np.maximum(row, 0)
     kind = class_of(found.events)[row]
     numbers = trace.program.numbers(found.pcs) if trace.program else found.pcs
