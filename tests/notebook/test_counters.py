@@ -58,6 +58,7 @@ def test_a_slow_kernel_is_counted_and_its_advice_taken(
     heats = view.locator(".tl-code-line .tl-heat-mark")
     assert any(re.search(r"\d", text) for text in heats.all_inner_texts())
     view.screenshot(path=str(shots / f"heat-{theme}.png"))
+    assert re.search(r"\d", view.locator(".tl-cell-line .tl-heat-mark").inner_text())
     before = heats.all_inner_texts()
     view.locator("[data-name=metric]").select_option("runs")
     assert heats.all_inner_texts() != before

@@ -1,5 +1,5 @@
 /** What counters say, in the forms that the views show. */
-import type { Counts, Roofline, UopCounts } from "./types.ts";
+import type { CellCounts, Counts, Roofline, UopCounts } from "./types.ts";
 
 /** What heat may stand for. */
 export const METRICS = ["operations", "bytes", "L1 misses", "runs"] as const;
@@ -11,6 +11,12 @@ export function metricOf(row: UopCounts, metric: Metric): number {
   if (metric === "bytes") return row.bytes;
   if (metric === "L1 misses") return row.misses[0] ?? 0;
   return row.op === "LOAD" || row.op === "STORE" ? 0 : row.amount;
+}
+
+/** The same of a line of the cell, which has no runs of its own: its operations. */
+export function lineMetric(row: CellCounts, metric: Metric): number {
+  if (metric === "bytes") return row.bytes;
+  return metric === "L1 misses" ? row.misses : row.operations;
 }
 
 /** The metric that says most of a kernel: misses if it has any worth the name, else operations. */

@@ -1,9 +1,17 @@
 /** The cell's text. A line marks what descends from it; a kernel or a node marks its lines. */
+import { compact, lineMetric, type Metric } from "../protocol/counts.ts";
+import type { CellCounts } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { button, h } from "./dom.ts";
 import { scrollWithin, walk } from "./tree.ts";
 
-export function cellPanel({ session, signal }: Context): HTMLElement {
+export interface CellPanel {
+  readonly el: HTMLElement;
+  /** Marks lines with what a kernel that was counted did for them; none takes the marks away. */
+  heat(counts: readonly CellCounts[], metric: Metric): void;
+}
+
+export function cellPanel({ session, signal }: Context): CellPanel {
   const list = h("div", {
     class: "tl-cell",
     role: "listbox",
@@ -76,13 +84,21 @@ export function cellPanel({ session, signal }: Context): HTMLElement {
     clear.hidden = lines.length === 0;
   };
 
+  const heat = (counts: readonly CellCounts[], metric: Metric): void => {
+    for (const old of list.querySelectorAll(".tl-heat-mark")) old.remove();
+    const most = Math.max(1, ...counts.map((each) => lineMetric(each, metric)));
+    for (const each of counts) {
+      const value = lineMetric(each, metric);
+      const what = `${compact(value)} ${metric} of the kernel that was counted`;
+      const found = h("span", { class: "tl-heat tl-heat-mark", title: what }, compact(value));
+      found.style.setProperty("--heat", `${Math.round((100 * value) / most)}%`);
+      rows[each.line - 1]?.append(found);
+    }
+  };
+
   list.addEventListener("keydown", (event) => walk(list, event), { signal });
   session.state.watch(["overview"], build, signal);
   session.state.watch(["lines", "kernel", "node", "origin", "shown"], mark, signal);
-  return h(
-    "section",
-    { class: "tl-panel tl-cell-panel" },
-    h("header", { class: "tl-head" }, h("h3", {}, "Cell"), clear),
-    list,
-  );
+  const head = h("header", { class: "tl-head" }, h("h3", {}, "Cell"), clear);
+  return { el: h("section", { class: "tl-panel tl-cell-panel" }, head, list), heat };
 }

@@ -47,7 +47,8 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
 
   const graph = new GraphView(session, root, signal);
   const code = codeView(context);
-  const sheets = kernelSheets(context, code);
+  const cell = cellPanel(context);
+  const sheets = kernelSheets(context, code, cell);
   const bench = benchView(context, code, sheets.show);
   const commands = commandsOf({ ...context, graph, bench });
   root.append(
@@ -56,7 +57,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
     h(
       "div",
       { class: "tl-body" },
-      leftPanel(context),
+      leftPanel(context, cell.el),
       rewritesTab(context, graph),
       kernelsTab(context, sheets.el, bench.el),
     ),
@@ -108,8 +109,8 @@ function markReady(root: HTMLElement, session: Session): void {
   root.dataset.link = link;
 }
 
-function leftPanel(context: Context): HTMLElement {
-  const el = h("div", { class: "tl-left" }, cellPanel(context), treePanel(context));
+function leftPanel(context: Context, cell: HTMLElement): HTMLElement {
+  const el = h("div", { class: "tl-left" }, cell, treePanel(context));
   const label = "Width of the cell and the stages";
   el.append(
     splitter(context.root, el, { label, side: "right", property: "--tl-left", least: 120 }),

@@ -1,5 +1,6 @@
 /** What is shown of a kernel: its code, and once it was counted its counters. */
 import type { Counts } from "../protocol/types.ts";
+import type { CellPanel } from "./cell.ts";
 import type { CodeView } from "./code.ts";
 import type { Context } from "./context.ts";
 import { countersView } from "./counters.ts";
@@ -13,7 +14,7 @@ export interface Sheets {
 
 type Sheet = "code" | "counters";
 
-export function kernelSheets(context: Context, code: CodeView): Sheets {
+export function kernelSheets(context: Context, code: CodeView, cell: CellPanel): Sheets {
   let counts: Counts | null = null;
   /** What was counted before of the same kernel, on the same machine. */
   let before: Counts | null = null;
@@ -39,7 +40,11 @@ export function kernelSheets(context: Context, code: CodeView): Sheets {
       tabs[i]!.setAttribute("aria-selected", String(name === sheet));
     }
   };
-  code.onMetric = (metric) => counters.show(counts, metric, before);
+  const draw = (): void => {
+    counters.show(counts, code.metric, before);
+    cell.heat(counts?.cells ?? [], code.metric);
+  };
+  code.onMetric = draw;
   open("code");
   return {
     el: h("div", { class: "tl-sheets" }, strip, code.el, counters.el),
@@ -48,7 +53,7 @@ export function kernelSheets(context: Context, code: CodeView): Sheets {
       before = isSame ? counts : null;
       counts = next;
       strip.hidden = next === null;
-      counters.show(next, code.metric, before);
+      draw();
       open(next === null ? "code" : "counters");
     },
   };

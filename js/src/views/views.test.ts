@@ -325,17 +325,23 @@ describe("bench", () => {
     expect(root.querySelector<HTMLElement>(".tl-counters")?.hidden).toBe(true);
     expect(root.querySelector(".tl-code-line.tl-chosen")?.textContent).toContain("%alu0");
     const marks = (): (string | null)[] =>
-      [...root.querySelectorAll(".tl-heat-mark")].map((each) => each.textContent);
+      [...root.querySelectorAll(".tl-code .tl-heat-mark")].map((each) => each.textContent);
     expect(marks()).toEqual(["", "", "16.0 k"]);
     const metric = named(root, "metric") as HTMLSelectElement;
     metric.value = "L1 misses";
     metric.dispatchEvent(new Event("change"));
     expect(marks()).toEqual(["", "768", ""]);
+    const cell = (): (string | null)[] =>
+      [...root.querySelectorAll(".tl-cell-line")].map(
+        (each) => each.querySelector(".tl-heat-mark")?.textContent ?? null,
+      );
+    expect(cell().filter(Boolean)).toEqual(["768"]);
+    expect(cell()[2]).toBe("768");
     // The advice's opts take the place of those in the editor; other code has no heat.
     named(root, "advice").click();
     expect(opts(root)).toEqual(["UPCAST 1 16"]);
     [...root.querySelectorAll("button")].find((each) => each.textContent === "Reset")!.click();
-    expect(root.querySelectorAll(".tl-heat-mark")).toHaveLength(0);
+    expect(root.querySelectorAll(".tl-code .tl-heat-mark")).toHaveLength(0);
   });
 
   it("says why a kernel cannot be counted, and keeps what is shown", async () => {
