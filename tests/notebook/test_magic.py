@@ -95,7 +95,9 @@ def test_help_lists_every_option(shell: InteractiveShell) -> None:
         assert name in shown.stdout
 
 
-OURS = ["--device", "--name", "--noopt", "--no-widget", "--alias", "--no-alias", "--help"]
+OURS = [
+    "--device", "--name", "--profile", "--noopt", "--no-widget", "--alias", "--no-alias", "--help",
+]  # fmt: skip
 
 
 def completed(shell: InteractiveShell, code: str) -> list[str]:
@@ -357,11 +359,12 @@ def test_what_a_profile_cannot_be_is_said() -> None:
         options.parse("--profil")
 
 
-def test_profile_completes_and_is_in_the_help() -> None:
-    assert options.complete("%%tinygrad --prof") == ["--profile"]
-    assert options.complete("%%tinygrad --profile ")[0] == "counters"
-    assert options.complete("%%tinygrad --profile cou") == ["counters"]
-    assert "--noopt" in options.complete("%%tinygrad --profile ")
+def test_profile_completes_and_is_in_the_help(shell: InteractiveShell) -> None:
+    assert completed(shell, "%%tinygrad --prof") == ["--profile"]
+    assert completed(shell, "%%tinygrad --profile ")[0] == "counters"
+    assert completed(shell, "%%tinygrad --profile cou") == ["counters"]
+    assert completed(shell, "%%tinygrad --profile=c") == ["counters"]
+    assert "--noopt" in completed(shell, "%%tinygrad --profile ")
     assert "--profile counters" in options.HELP
 
 
