@@ -181,6 +181,7 @@ for (const pass of Object.keys(data.passes).map(Number)) {
 }
 const found = {
   answers,
+  query: "reduce",
   search: book.answer("search", { query: "reduce" }),
   lines: book.answer("lines", { lines: [2] }),
   kernel: book.answer("kernel", { kernel: 0 }),
@@ -221,6 +222,15 @@ def test_the_page_replays_every_step(record, program, tmp_path):
             assert len(text["lines"]) == len(expected["lines"])
             assert bool(text["diff"]) == bool(expected["diff"])
     assert found["search"]["hits"]
+    query = {"query": found["query"]}
+    expected = {(h["node"], h["label"]): h for h in book.desk.answer("search", query)["hits"]}
+    for hit in found["search"]["hits"]:
+        if "passes" in hit:
+            assert hit["detail"] == expected[hit["node"], hit["label"]]["detail"]
+        else:
+            assert hit["detail"]
+    places = [(h["pass"], h["k"], h["node"], h["label"]) for h in found["search"]["hits"]]
+    assert len(set(places)) == len(places)
     assert found["lines"]["kernels"] or program == "attention"
     assert found["kernel"]["source"]
 

@@ -150,6 +150,15 @@ def test_hits_of_equal_ops_are_told_apart(desk):
         assert desk.nodes.label(source) in hit["detail"]
 
 
+def test_every_hit_leads_to_a_pass_that_is_shown(desk):
+    shown = {p["id"] for stage in desk.overview()["stages"] for p in stage["passes"]}
+    assert len(shown) < len(desk.record.passes)  # else the test would say nothing
+    for query in ("a", "e", "_"):
+        hits = desk.answer("search", {"query": query})["hits"]
+        assert hits
+        assert {hit["pass"] for hit in hits} <= shown
+
+
 def test_a_hit_of_a_rule_tells_its_law_or_the_node_that_it_made(desk):
     name = desk.steps.rule(desk.record.passes[0].matches[0].rule)
     (hit, *_) = desk.answer("search", {"query": name.name})["hits"]

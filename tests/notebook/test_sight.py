@@ -2,11 +2,17 @@
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from nbformat import v4
+from playwright.sync_api import Browser
 
 from tests.notebook.browser import Notebook
 from tests.notebook.conftest import Opener
+from tinylab.lab.cells import run_cell
+from tinylab.lab.notebook import RanNotebook
+from tinylab.lab.page import page as page_of
 
 pytestmark = pytest.mark.browser
 
@@ -141,3 +147,43 @@ def test_the_kernel_completes_options_alone(notebook: Opener) -> None:
     assert complete("%%tinygrad --n") == "['--name', '--noopt', '--no-widget', '--no-alias']"
     assert complete("%%tinygrad --device ") == "['CPU', 'PYTHON', 'NULL']"
     assert "print" in complete("%%tinygrad --noopt\npri")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_report_shows_kernels_and_says_quietly_that_none_can_be_run(
+    browser: Browser, tmp_path: Path, shots: Path, theme: Literal["light", "dark"]
+) -> None:
+    source = "from tinylab import Tensor\na = Tensor.rand(32, 32)\n(a @ a).relu().sum().realize()"
+    run = run_cell(source, {})
+    cell = v4.new_code_cell(f"%%tinygrad\n{source}")
+    ran = RanNotebook(tmp_path / "a.ipynb", v4.new_notebook(cells=[cell]), [run.record])
+    (tmp_path / "a.html").write_text(page_of(ran), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme=theme)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"file://{tmp_path / 'a.html'}")
+    view = page.locator(".tinylab")
+    view.locator("[data-name='tab-kernels']").click()
+    for kernel in (2, 0):
+        view.locator(".tl-kernel").nth(kernel).click()
+        view.locator(".tl-blocked-text", has_text="open the notebook").wait_for()
+        assert view.locator(".tl-status").get_attribute("data-state") == "ready"
+        assert view.locator("[data-name='run']").is_disabled()
+        assert "open the notebook" in (
+            view.locator("[data-name='run']").get_attribute("title") or ""
+        )
+        assert view.locator(".tl-code-line").count() > 5
+    view.screenshot(path=str(shots / f"report-{theme}.png"))
+    view.locator("[data-name='tab-rewrites']").click()
+    view.focus()
+    for _ in range(12):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function(
+            "() => { const root = document.querySelector('.tinylab');"
+            " return root.querySelector('canvas').dataset.painted === root.dataset.at; }"
+        )
+        seen = view.locator("canvas.tl-canvas").get_attribute("data-sight") or ""
+        k = (view.get_attribute("data-at") or "").split(":")[1]
+        assert k == "0" or {"after", "before"} & set(seen.split())
+    assert errors == []
+    page.close()

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tinylab.lab.graph import Json
 from tinylab.lab.kernels import Kernels, function_name
+from tinylab.lab.search import wrappers
 from tinylab.lab.steps import Steps
 from tinylab.trace.record import PassRecord, Record
 
@@ -106,21 +107,6 @@ def _stage(
             if p.id not in outer
         ],
     }
-
-
-def wrappers(record: Record) -> dict[int, int | None]:
-    """Passes that are no more than another one of their name, which stands for them: their parents.
-
-    A pass that is a function may do its work by one table, which is a pass too.
-    """
-    found: dict[int, int | None] = {}
-    for each in record.passes:
-        outer = record.passes[each.parent] if each.parent is not None else None
-        if outer is None or outer.name != each.name or outer.count or outer.id in found:
-            continue
-        if (outer.root_before, outer.root_after) == (each.root_before, each.root_after):
-            found[outer.id] = outer.parent
-    return found
 
 
 def pass_row(record: Record, shown: PassRecord) -> Json:

@@ -272,22 +272,47 @@ class Book {
   search({ query, pass }) {
     const wanted = query.trim().toLowerCase();
     const hits = [];
-    const all = Object.keys(this.data.passes).map(Number);
+    const known = new Map(); // the same node in pass after pass of a stage is one hit
+    const { stages } = this.data.overview;
+    const all = stages.flatMap((stage) => stage.passes.map((each) => each.id));
     for (const id of wanted ? (pass === null || pass === undefined ? all : [pass]) : []) {
       const shown = this.pass(id);
+      const fired = new Map();
       shown.rule.forEach((rule, at) => {
-        const label = this.data.rules[rule].name;
-        if (label.toLowerCase().includes(wanted)) {
-          hits.push({ pass: id, k: at + 1, node: shown.after[at], label });
-        }
+        const { name: label, law: detail } = this.data.rules[rule];
+        if (!label.toLowerCase().includes(wanted)) return;
+        if (fired.has(rule)) fired.get(rule).matches += 1;
+        else fired.set(rule, { pass: id, k: at + 1, node: shown.after[at], label, detail, matches: 1 });
       });
+      hits.push(...fired.values());
       for (const node of this.under(shown.root)) {
         const { label } = this.draw(node);
-        if (label.toLowerCase().includes(wanted)) hits.push({ pass: id, k: 0, node, label });
+        if (!label.toLowerCase().includes(wanted)) continue;
+        const key = `${this.stageOf(id)}:${node}`;
+        if (known.has(key)) known.get(key).passes += 1;
+        else {
+          known.set(key, { pass: id, k: 0, node, label, detail: this.words(node), passes: 1 });
+          hits.push(known.get(key));
+        }
       }
       if (hits.length > Book.HITS) break;
     }
     return { hits: hits.slice(0, Book.HITS), more: hits.length > Book.HITS };
+  }
+
+  stageOf(pass) {
+    const { stages } = this.data.overview;
+    return stages.findIndex((stage) => stage.passes.some((each) => each.id === pass));
+  }
+
+  // What tells a node from others of its op.
+  words(id) {
+    const { dtype, shape, src } = this.draw(id);
+    const sizes = shape?.length > 12 ? [...shape.slice(0, 11), "…"] : shape;
+    const type = [dtype === "void" ? "" : dtype, sizes?.length ? `(${sizes.join(", ")})` : ""];
+    const of = src.slice(0, 4).map((each, i) => (i < 3 ? this.draw(each).label : "…"));
+    const parts = [`%${id}`, type.filter(Boolean).join(" "), of.length ? `of ${of.join(", ")}` : ""];
+    return parts.filter(Boolean).join(" · ");
   }
 
   kernelsOf(lines) {
@@ -319,7 +344,7 @@ class Book {
   }
 
   answer(ask, args) {
-    if (["actions", "run", "stop"].includes(ask)) {
+    if (["actions", "run", "row", "count", "stop"].includes(ask)) {
       throw new Error("this is a report: open the notebook to change and run kernels");
     }
     if (!["step", "text", "search", "lines", "node", "kernel"].includes(ask)) {

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tinylab.lab.graph import Json, shown_sizes
-from tinylab.trace.record import PassRecord
+from tinylab.trace.record import PassRecord, Record
 
 if TYPE_CHECKING:
     from tinylab.lab.steps import Steps
@@ -99,3 +99,18 @@ class Search:
             found = [n for n in walk if self._wanted in self._nodes.label(n).lower()]
             self._below[root] = found
         return found
+
+
+def wrappers(record: Record) -> dict[int, int | None]:
+    """Passes that are no more than another one of their name, which stands for them: their parents.
+
+    A pass that is a function may do its work by one table, which is a pass too.
+    """
+    found: dict[int, int | None] = {}
+    for each in record.passes:
+        outer = record.passes[each.parent] if each.parent is not None else None
+        if outer is None or outer.name != each.name or outer.count or outer.id in found:
+            continue
+        if (outer.root_before, outer.root_after) == (each.root_before, each.root_after):
+            found[outer.id] = outer.parent
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from tinylab.errors import LabError
 from tinylab.lab.graph import Json, Nodes
-from tinylab.lab.search import Search
+from tinylab.lab.search import Search, wrappers
 from tinylab.trace.facts import RuleFacts, rule_facts
 from tinylab.trace.lineage import Lineage
 from tinylab.trace.record import PassRecord, Record
@@ -97,7 +97,10 @@ class Steps:
         if not wanted:
             return {"hits": [], "more": False}
         found = Search(self, wanted, each_match=pass_id is not None)
-        passes = self.record.passes if pass_id is None else [self.info(pass_id)]
+        outer = wrappers(self.record) if pass_id is None else {}
+        passes = [p for p in self.record.passes if p.id not in outer]
+        if pass_id is not None:
+            passes = [self.info(pass_id)]
         until = time.monotonic() + _SEARCH_SECONDS
         for each in passes:
             if not found.look_into(each) or time.monotonic() > until:

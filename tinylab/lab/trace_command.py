@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import LabError
 from tinylab.helpers.text import closest
-from tinylab.lab.overview import wrappers
+from tinylab.lab.search import wrappers
 
 if TYPE_CHECKING:
     from tinylab.lab.desk import Desk

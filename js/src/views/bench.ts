@@ -47,6 +47,8 @@ export function benchView(
   const form = optsForm(() => void check());
   let detail: KernelDetail | null = null;
   let running: number | null = null;
+  /** Whether opts of the kernel that is shown can be tried: known when they were looked at. */
+  let ready = false;
   /** The run whose opts and code are shown; null for the kernel as it was compiled. */
   let chosen: number | null = null;
   /** The opts of the kernel whose code is shown, and its axes once they are known. */
@@ -88,7 +90,9 @@ export function benchView(
     try {
       const { axes, problems } = await session.client.ask("actions", { kernel, opts: form.opts });
       const shown = problems ? await goodAxes(kernel) : axes;
-      if (detail?.id === kernel) form.check(shown, problems);
+      if (detail?.id !== kernel) return;
+      if (!ready) block(null);
+      form.check(shown, problems);
     } catch (error) {
       if (detail?.id === kernel) cannotCheck(problemText(error));
     }
@@ -113,7 +117,8 @@ export function benchView(
     setText(blocked, why ?? "");
     bench.title = why ?? "";
     bench.classList.toggle("tl-blocked", why !== null);
-    form.el.inert = why !== null;
+    ready = why === null;
+    form.el.inert = !ready;
     state();
   };
   const fail = (message: string | null): void => {
@@ -129,7 +134,7 @@ export function benchView(
   /** Lets the kernel work on what is shown; what it cannot do is said here. */
   const work = async (act: (kernel: number) => Promise<void>): Promise<void> => {
     const kernel = detail?.id;
-    if (kernel === undefined || running !== null || !blocked.hidden) return;
+    if (kernel === undefined || running !== null || !ready) return;
     running = kernel;
     setText(status, "starting …");
     fail(null);
@@ -215,7 +220,7 @@ export function benchView(
     else if (row.source && row.source.length > 0) showCode(row);
     // Of opts that were refused there is no code.
     else if (row.status !== "refused") void askCode(row.id);
-    if (blocked.hidden) load(row.opts);
+    if (ready) load(row.opts);
     drawHistory();
   };
   const askCode = async (run: number): Promise<void> => {
@@ -235,7 +240,7 @@ export function benchView(
     const link = session.state.now.link;
     const why =
       link === "gone" ? "The kernel has gone: run the cell again" : (blocked.textContent ?? "");
-    runButton.disabled = running !== null || detail === null || why !== "";
+    runButton.disabled = running !== null || !ready || why !== "";
     countButton.disabled = runButton.disabled;
     target.disabled = !blocked.hidden;
     for (const each of [reset, clear]) each.disabled = !blocked.hidden;
@@ -260,6 +265,7 @@ export function benchView(
     if (view.now.tab !== "kernels" || kernel === null || detail?.id === kernel) return;
     // What is still shown is another kernel's: it must not be edited in this one's name.
     detail = null;
+    ready = false;
     form.el.inert = true;
     advice.show(null);
     tell(null);
@@ -273,7 +279,6 @@ export function benchView(
       setText(reason, found.reason);
       setText(status, "");
       fail(null);
-      block(null);
       showOwn();
       form.set(found.opts, found.allowed.ops);
       const targets = found.targets ?? [];
