@@ -4,8 +4,8 @@ import pytest
 
 from tests.trace.programs import X, pm_tidy, recorded_attention, variable
 from tinylab.lab import cli
-from tinylab.lab.search import wrappers
 from tinylab.lab.report import save
+from tinylab.lab.search import wrappers
 from tinylab.trace.record import record
 from tinylab.uop.ops import Ops, PatternMatcher, Rule, UPat, graph_rewrite
 
