@@ -25,6 +25,10 @@ export const NOTES: Notes = [
     "Count runs the kernel with the opts of the editor once more, built to count itself. Measured: by the processor and the system. Counted: by the kernel, the same on every machine; misses are those of a model of the caches. Estimated: from the graph, for a GPU that is not here. Heat is a line's share of the largest figure.",
   ],
   [
+    "Layout",
+    "The borders between the cell, the graph, the table and the panels are dragged, or focused and moved by the arrow keys; Enter gives one its own size back. A click on a heading of the table of kernels sorts by it.",
+  ],
+  [
     "Times",
     "Times of passes include recording. Kernel times are measured; GFLOP/s counts the kernel's useful float operations, whatever its opts add, and GB/s estimated bytes, by measured time.",
   ],

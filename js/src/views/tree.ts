@@ -161,6 +161,11 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
   );
 }
 
+/** "/a/schedule/add_buffers.py" -> "add_buffers", "/a/codegen/__init__.py" -> "codegen" */
+export function moduleOf(file: string): string {
+  return tail(file.replace(/([\\/]__init__)?\.py$/, ""), 1);
+}
+
 function passTitle(pass: PassInfo): string {
   const place = pass.place ? `\n${pass.place.file}:${pass.place.line}` : "";
   return (
@@ -185,7 +190,7 @@ function placesOf(stage: StageInfo): ReadonlyMap<number, string> {
     (pass) => GENERAL.has(pass.name) || (isNested(pass) && times.get(pass.name)! > 1),
   );
   const words = ({ place }: PassInfo): string =>
-    place ? `${tail(place.file, 1)}:${place.line}` : "";
+    place ? `${moduleOf(place.file)}:${place.line}` : "";
   return new Map(found.map((pass) => [pass.id, words(pass)]));
 }
 
