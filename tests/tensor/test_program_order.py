@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tinylab import Tensor
+from tinylab import Tensor, dtypes
 
 
 def stored(factor: int = 1) -> Tensor:
@@ -115,3 +115,18 @@ def test_story(story: Callable[[], list[tuple[Tensor, list[int]]]], last_first: 
     told = story()
     for found, expected in reversed(told) if last_first else told:
         assert found.tolist() == expected
+
+
+def test_a_reader_of_a_weak_type_keeps_its_value() -> None:
+    x = Tensor.zeros(4).contiguous().realize()
+    picked = (x > 0).where(1, 2)
+    x += 1
+    x.realize()
+    assert picked.tolist() == [2, 2, 2, 2]
+    assert dtypes.is_weak(picked.dtype)
+
+
+def test_a_weak_value_of_random_numbers_can_be_looked_at() -> None:
+    hot = Tensor.randint(100, high=5).one_hot(5)
+    assert hot.numpy().sum() == 100
+    assert hot.sum().item() == 100

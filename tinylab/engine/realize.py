@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
 
 from tinylab.device import Buffer, Device, MultiBuffer, Owner
+from tinylab.dtype import strong_dtype
 from tinylab.engine.buffers import Arguments, memory_of
 from tinylab.engine.launch import Plan
 from tinylab.engine.linear import deferred, execute_plan, runs_now
@@ -171,6 +172,7 @@ def realize_uops(
     writes = _writes_below(UOp.sink(*targets))
     asked = set(targets)
     shown: dict[UOp, UOp] = {}
+    strong: dict[UOp, UOp] = {}  # readers as they are stored: weak types have no storage
     held = _Held([], [], [])
     if writes and live is not None:
         held = _held(writes, live(), asked)
@@ -178,10 +180,11 @@ def realize_uops(
         while len(grown := _writes_below(UOp.sink(*targets, *held.pending))) > len(writes):
             writes = grown
             held = _held(writes, live(), asked)
+        strong = {t: t.cast(strong_dtype(t.dtype)) for t in held.pending}
         # A reader that is asked for as CONTIGUOUS(reader) is stored by that already.
         stored = {t.src[0]: t for t in targets if t.op is Ops.CONTIGUOUS and t.arg is None}
-        shown = {t: stored[t] for t in held.pending if t in stored}
-        targets += [t for t in held.pending if t not in asked and t not in shown]
+        shown = {t: stored[t] for t in strong.values() if t in stored}
+        targets += [t for t in strong.values() if t not in asked and t not in shown]
         writes += held.results
     over = {storage_of(w.src[0]) for w in writes if is_write(w)}
     roots = [_root(t, over, t in asked) for t in targets]
@@ -202,6 +205,7 @@ def realize_uops(
     becomes = dict(zip(targets, views, strict=True))
     becomes.update(zip(roots, views, strict=True))
     becomes.update({t: becomes[root] for t, root in shown.items()})
+    becomes.update({t: becomes[s].cast(t.dtype) for t, s in strong.items()})
     return becomes
 
 
