@@ -35,11 +35,12 @@ def fresh_number() -> int:
     return next(_numbers)
 
 
-def _check_bounds(name: Any, low: Any, high: Any) -> None:
+def _check_bounds(name: Any, low: Any, high: Any, dtype: DType) -> None:
     if not isinstance(name, str):
         raise SymbolicError(f"the name of a Variable is a string, not {name!r}")
-    if not (isinstance(low, int) and isinstance(high, int)):
-        raise SymbolicError(f"Variable {name}: its bounds are ints, not {low!r} and {high!r}")
+    word, kind = ("numbers", int | float) if dtypes.is_float(dtype) else ("ints", int)
+    if not (isinstance(low, kind) and isinstance(high, kind)):
+        raise SymbolicError(f"Variable {name}: its bounds are {word}, not {low!r} and {high!r}")
     if low > high:
         raise SymbolicError(
             f"Variable {name}: no number lies between {low} and {high}",
@@ -129,7 +130,7 @@ class BuildMethods(MoveMethods):
 
         Raises: SymbolicError for a name that is no string, and for bounds that hold no number.
         """
-        _check_bounds(name, min_val, max_val)
+        _check_bounds(name, min_val, max_val, dtype)
         arg = ParamArg(
             -1,
             dtype,
