@@ -95,6 +95,19 @@ describe("a run", () => {
   });
 });
 
+describe("a kernel that was just chosen", () => {
+  it("is run by the keys that come before its opts were looked at", async () => {
+    const { root, host } = mounted(matmulRecord());
+    press(root, "k");
+    await settle(1); // the kernel is here, and the question about its opts is on its way
+    await vi.advanceTimersByTimeAsync(0);
+    press(root, "Enter", { ctrlKey: true });
+    await settle();
+    expect(host.count("run")).toBe(1);
+    expect(root.querySelectorAll(".tl-run")).toHaveLength(2);
+  });
+});
+
 describe("an opt that cannot be applied", () => {
   it("leaves code and axes of the last good kernel", async () => {
     const host = new OtherHost(matmulRecord());

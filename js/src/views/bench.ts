@@ -134,7 +134,7 @@ export function benchView(
   /** Lets the kernel work on what is shown; what it cannot do is said here. */
   const work = async (act: (kernel: number) => Promise<void>): Promise<void> => {
     const kernel = detail?.id;
-    if (kernel === undefined || running !== null || !ready) return;
+    if (kernel === undefined || running !== null || !blocked.hidden) return;
     running = kernel;
     setText(status, "starting …");
     fail(null);
@@ -240,7 +240,7 @@ export function benchView(
     const link = session.state.now.link;
     const why =
       link === "gone" ? "The kernel has gone: run the cell again" : (blocked.textContent ?? "");
-    runButton.disabled = running !== null || !ready || why !== "";
+    runButton.disabled = running !== null || detail === null || why !== "";
     countButton.disabled = runButton.disabled;
     target.disabled = !blocked.hidden;
     for (const each of [reset, clear]) each.disabled = !blocked.hidden;
