@@ -174,6 +174,16 @@ def test_an_exception_shows_the_users_frames_and_what_was_recorded(
     assert page["totals"]["kernels"] == 1
 
 
+def test_a_traceback_leaves_out_what_only_wraps(shell: InteractiveShell) -> None:
+    body = "from tinylab import Tensor\na, b = Tensor.ones(2, 3), Tensor.ones(2, 3)\na @ b"
+    result, shown = run(shell, "", body)
+    assert "cannot dot (2, 3) and (2, 3)" in shown.stdout
+    assert "linalg.py" in shown.stdout
+    assert "noting.py" not in shown.stdout
+    assert "locking.py" not in shown.stdout
+    assert type(result.error_in_exec).__name__ == "ShapeError"
+
+
 def test_a_syntax_error_is_shown_as_one(shell: InteractiveShell) -> None:
     result, shown = run(shell, "", "x = = 1")
     assert not result.success

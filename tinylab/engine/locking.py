@@ -24,6 +24,7 @@ def alone(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def locked(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True  # a notebook shows the lines that mean something
         with engine_lock:
             return function(*args, **kwargs)
 

@@ -95,6 +95,7 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # a notebook shows the lines that mean something
         if _inside.busy:
             return function(*args, **kwargs)
         _inside.busy = True
@@ -128,6 +129,7 @@ def viewing(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         result = function(self, *args, **kwargs)
         for t in tensors_in((result,)):
             if t is not self:
