@@ -360,8 +360,8 @@ def test_runs_of_two_captures_compared(notebook: Opener, shots: Path) -> None:
     nb.page.wait_for_timeout(800)
     nb.keys("k")
     view.locator(".tl-readout input").nth(1).click()
-    view.locator(".tl-counter-table th", has_text="change").wait_for()
+    view.locator(".tl-readout-table th", has_text="change").wait_for()
     nb.page.wait_for_timeout(300)
     view.screenshot(path=str(shots / "counters_compared.png"))
-    assert view.locator(".tl-metric").count() == 4
+    assert view.locator(".tl-derived").count() == 4
     nb.check()

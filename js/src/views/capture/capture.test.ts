@@ -294,7 +294,7 @@ describe("counters", () => {
   it("show totals, ratios with formula and numbers, and values by place", async () => {
     const { root } = await counters();
     expect(root.dataset.tab).toBe("counters");
-    expect(root.querySelector(".tl-metric")?.textContent).toBe(
+    expect(root.querySelector(".tl-derived")?.textContent).toBe(
       "L2 hit rate75.0 %100 * sum(HIT) / (sum(HIT) + sum(MISS))= 100 * 3 / (3 + 1)",
     );
     expect(root.querySelectorAll(".tl-counter")).toHaveLength(2);
@@ -320,7 +320,7 @@ describe("counters", () => {
     root.querySelectorAll<HTMLInputElement>(".tl-readout input")[1]!.click();
     await settle();
     expect(session.state.now.readouts).toEqual([0, 1]);
-    const head = [...root.querySelectorAll(".tl-counter-table th")].map((th) => th.textContent);
+    const head = [...root.querySelectorAll(".tl-readout-table th")].map((th) => th.textContent);
     expect(head).toEqual(["counter", "block", "r_4 · run 1", "r_4 · run 2", "change"]);
     expect(root.querySelector(".tl-counter")?.textContent).toContain("2.00×");
   });

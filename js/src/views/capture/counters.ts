@@ -30,8 +30,8 @@ export interface CountersTab {
 export function countersTab(context: CaptureContext): CountersTab {
   const { session, root, signal } = context;
   const heat = heatMap(root, signal);
-  const table = h("div", { class: "tl-table-scroll tl-counter-table" });
-  const ratios = h("div", { class: "tl-metrics" });
+  const table = h("div", { class: "tl-table-scroll tl-readout-table" });
+  const ratios = h("div", { class: "tl-derivations" });
   const place = h("div", { class: "tl-part" });
   const placeTitle = h("h3", {}, "By place");
   const chips = h("div", {
@@ -281,8 +281,8 @@ function metricCard(metric: MetricRow, beside: readonly TogetherRow[] | null): H
   const others = row ? row.values.map(percent).join("   ") : null;
   return h(
     "div",
-    { class: "tl-metric", title: metric.note },
-    h("span", { class: "tl-metric-name" }, metric.label),
+    { class: "tl-derived", title: metric.note },
+    h("span", { class: "tl-derived-name" }, metric.label),
     h(
       "b",
       {},

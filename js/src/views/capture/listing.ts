@@ -119,7 +119,7 @@ export function listingPanel(
   const header = h(
     "div",
     { class: "tl-listing-line tl-listing-head" },
-    h("span", { class: "tl-heat", title: "Share of the time of all waves, in percent" }, "%"),
+    h("span", { class: "tl-share", title: "Share of the time of all waves, in percent" }, "%"),
     h("span", { class: "tl-pc" }, "pc"),
     h(
       "span",
@@ -192,7 +192,7 @@ function heatCell(share: number, hottest: number): HTMLElement {
   const long = hottest > 0 ? Math.round((HEAT_PX * share) / hottest) : 0;
   return h(
     "span",
-    { class: "tl-heat", title: `${percent.toFixed(1)} % of the time of all waves` },
+    { class: "tl-share", title: `${percent.toFixed(1)} % of the time of all waves` },
     h("i", { style: `width: ${long}px` }),
     h("b", {}, percent >= 0.5 ? percent.toFixed(percent >= 10 ? 0 : 1) : ""),
   );

@@ -178,7 +178,7 @@ class Stage {
       signal,
     );
     if (this.which === "second") {
-      this.el.append(h("div", { class: "tl-stage-name" }));
+      this.el.append(h("div", { class: "tl-stream-name" }));
       session.state.watch(
         ["second"],
         () => setText(this.el.firstElementChild!, nameOf(this.context, "second")),
