@@ -184,6 +184,15 @@ def test_what_was_built_for_another_size_sees_the_old_values(view: bool) -> None
     np.testing.assert_allclose(total.numpy(), DATA[:3].sum(0), rtol=1e-5)
 
 
+def test_readers_with_different_sizes_are_each_computed_before_a_write() -> None:
+    x = Tensor(DATA).realize()
+    sums = [x[: N.bind(n)].sum(0) for n in (3, 5)]
+    x[M.bind(1)] = 0.0
+    assert x.numpy()[1].tolist() == [0.0] * 4
+    for n, total in zip((3, 5), sums, strict=True):
+        np.testing.assert_allclose(total.numpy(), DATA[:n].sum(0), rtol=1e-5)
+
+
 def test_two_values_of_a_variable_in_one_computation_are_refused() -> None:
     x = Tensor(DATA).realize()
     with pytest.raises(RuntimeError, match="bind mismatch on n, 3 != 4"):

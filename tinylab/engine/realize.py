@@ -131,9 +131,15 @@ class ReadersFirst(Exception):
 
 
 def _bound_elsewhere(asked: UOp, readers: Iterable[UOp]) -> list[UOp]:
-    """The readers in which a variable has another value than in what is asked for."""
-    wanted = _bindings(asked)
-    return [u for u in readers if any(wanted.get(v, n) != n for v, n in _bindings(u).items())]
+    """The readers in which a variable has another value than in what is asked for, or before."""
+    wanted, found = _bindings(asked), []
+    for u in readers:
+        own = _bindings(u)
+        if any(wanted.get(v, n) != n for v, n in own.items()):
+            found.append(u)
+        else:
+            wanted |= own
+    return found
 
 
 def _bindings(root: UOp) -> dict[str, int]:
