@@ -1,8 +1,8 @@
-/** A session of captures over a Jupyter widget's model. */
+/** Sessions of captures over Jupyter widgets' models. */
 import { CaptureSession, type CaptureTab } from "../protocol/capture.ts";
 import type { CaptureOverview } from "../protocol/capture_types.ts";
-import { portOf, releaseWhenUnseen, type Shared, tellRefill } from "./jupyter.ts";
-import { syncTrait } from "./selection.ts";
+import { sessionsOf } from "./overview_model.ts";
+import { NEVER } from "./selection.ts";
 
 interface Selection {
   readonly tab?: CaptureTab;
@@ -13,34 +13,6 @@ interface Selection {
   readonly stretch?: readonly [number, number] | null;
   readonly readouts?: readonly number[];
   readonly counter?: string | null;
-}
-
-const sessions = new WeakMap<Shared, CaptureSession>();
-
-/** The session of a model: the same for all its views. */
-export function captureSessionOf(shared: Shared): CaptureSession {
-  const { model } = shared;
-  let session = sessions.get(shared);
-  if (!session) {
-    const overview = (): CaptureOverview | null =>
-      (model.get("overview") as CaptureOverview | null | undefined) ?? null;
-    const made = new CaptureSession(portOf(model, shared.signal), overview());
-    session = made;
-    sessions.set(shared, made);
-    shared.setUps = (shared.setUps ?? 0) + 1;
-    model.on("change:overview", () => {
-      const now = overview();
-      if (now) made.load(now);
-    });
-    syncTrait<Selection>(model, {
-      read: () => selectionOf(made),
-      take: (selection) => applySelection(made, selection),
-      watch: (tell) => made.state.watch(WATCHED, tell, NEVER),
-      takesFirst: true,
-    });
-  }
-  if (session.state.now.overview === null) tellRefill(session.client);
-  return session;
 }
 
 const WATCHED = [
@@ -54,8 +26,17 @@ const WATCHED = [
   "counter",
   "link",
 ] as const;
-/** A session lives as long as its model. */
-const NEVER = new AbortController().signal;
+
+/** The sessions of models of captures. */
+export const captureSessions = sessionsOf<CaptureOverview, CaptureSession, Selection>(
+  (port, overview) => new CaptureSession(port, overview),
+  (session) => ({
+    read: () => selectionOf(session),
+    take: (selection) => applySelection(session, selection),
+    watch: (tell) => session.state.watch(WATCHED, tell, NEVER),
+    takesFirst: true,
+  }),
+);
 
 function selectionOf(session: CaptureSession): Selection | null {
   const { link, overview, tab, stream, second, view, instruction, stretch, readouts, counter } =
@@ -85,10 +66,4 @@ function applySelection(session: CaptureSession, wanted: Selection): void {
   }
   if (wanted.readouts) state.set({ readouts: wanted.readouts });
   if (wanted.counter !== undefined) state.set({ counter: wanted.counter });
-}
-
-/** When no view is left, what the model holds is let go. */
-export function releaseCapture(shared: Shared): void {
-  const session = sessions.get(shared);
-  if (session) releaseWhenUnseen(shared, session, ["overview"], () => session.load(null));
 }

@@ -50,7 +50,7 @@ export function sessionOf(shared: Shared): Session {
 }
 
 /** What a session of any kind of view has. */
-interface Seen {
+export interface Seen {
   readonly client: Pick<Client, "tell" | "link">;
   readonly views: ReadonlySet<object>;
 }

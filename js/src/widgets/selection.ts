@@ -16,7 +16,7 @@ interface Selection {
 /** Only where the views come to rest is told: while they move, nobody needs to know. */
 const REST_MS = 300;
 
-interface Ends<S> {
+export interface Ends<S> {
   /** Where the views stand; null while that is not to be told. */
   readonly read: () => S | null;
   /** Python set the trait. */
@@ -84,4 +84,4 @@ function takeSelection(session: Session, selection: Selection): void {
 }
 
 /** A session lives as long as its model. */
-const NEVER = new AbortController().signal;
+export const NEVER = new AbortController().signal;
