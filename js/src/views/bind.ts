@@ -8,6 +8,11 @@ export interface Command {
   readonly run: () => void;
 }
 
+/** A row of a table of commands: the keys are parted by spaces. */
+export function command(group: string, keys: string, what: string, run: () => void): Command {
+  return { group, keys: keys.split(" "), what, run };
+}
+
 const TYPING = "input:not([type=range]):not([type=checkbox]), select, textarea";
 
 /**

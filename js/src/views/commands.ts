@@ -1,6 +1,6 @@
 /** Every command of the debugger, with its keys: one table for the keyboard and for the help. */
 import type { BenchView } from "./bench.ts";
-import type { Command } from "./bind.ts";
+import { type Command, command } from "./bind.ts";
 import type { Context } from "./context.ts";
 import { zoomAt } from "./graph/camera.ts";
 import type { GraphView } from "./graph/graph.ts";
@@ -62,12 +62,6 @@ export function commandsOf(parts: Parts): Command[] {
     if (next) session.chooseKernel(next.id);
     view.set({ tab: "kernels" });
   };
-  const command = (group: string, keys: string, what: string, run: () => void): Command => ({
-    group,
-    keys: keys.split(" "),
-    what,
-    run,
-  });
   return [
     command(
       "Steps",

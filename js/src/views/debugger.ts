@@ -4,14 +4,14 @@ import { Store } from "../base/store.ts";
 import { duration, plural } from "../base/text.ts";
 import type { Session } from "../protocol/session.ts";
 import { benchView } from "./bench.ts";
-import { bindKeys } from "./bind.ts";
 import { cellPanel } from "./cell.ts";
 import { codeView } from "./code.ts";
 import { commandsOf, NOTES } from "./commands.ts";
 import type { Context, Tab, ViewState } from "./context.ts";
-import { button, guardFocus, h, setText } from "./dom.ts";
+import { h } from "./dom.ts";
+import { openView, tabButton, tabList, topBar, viewRoot } from "./frame.ts";
 import { GraphView } from "./graph/graph.ts";
-import { type HelpSwitch, helpPanel } from "./help.ts";
+import { helpPanel } from "./help.ts";
 import { kernelTable } from "./kernels.ts";
 import { rulePanel } from "./rule.ts";
 import { searchPanel } from "./search.ts";
@@ -34,15 +34,8 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
     search: false,
     sort: { column: "#", down: false },
   });
-  const root = h("div", {
-    class: "tinylab",
-    tabindex: "0",
-    role: "application",
-    "aria-label": "tinylab debugger; press ? for the keys",
-    "data-lm-suppress-shortcuts": "true",
-  });
+  const root = viewRoot(el, { css: [css], class: "tinylab", label: "tinylab debugger" });
   const context: Context = { session, view, root, signal };
-  el.append(h("style", {}, css), root);
   followTheme(root, () => graph.themeChanged(), signal);
 
   const graph = new GraphView(session, root, signal);
@@ -52,7 +45,7 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
   const bench = benchView(context, code, sheets.show);
   const commands = commandsOf({ ...context, graph, bench });
   root.append(
-    topBar(context),
+    headBar(context),
     searchPanel(context),
     h(
       "div",
@@ -62,31 +55,13 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
       kernelsTab(context, sheets.el, bench.el),
     ),
     statusBar(context),
-    helpPanel(root, helpSwitch(context), commands, NOTES),
+    helpPanel(context, commands, NOTES),
   );
-  bindKeys(root, commands, signal);
-  guardFocus(root, signal);
+  openView(el, root, session, commands, signal);
   view.watch(["tab"], () => (root.dataset.tab = view.now.tab), signal);
   session.state.watch(["at", "shown", "link"], () => markReady(root, session), signal);
   root.addEventListener("focusin", () => session.lookAhead(), { signal, once: true });
   session.state.watch(["reveal"], () => comeIntoSight(context), signal);
-  session.views.add(root);
-  signal.addEventListener(
-    "abort",
-    () => {
-      session.views.delete(root);
-      el.replaceChildren();
-    },
-    { once: true },
-  );
-}
-
-function helpSwitch({ view, signal }: Context): HelpSwitch {
-  return {
-    isOpen: () => view.now.help,
-    close: () => view.set({ help: false }),
-    watch: (tell) => view.watch(["help"], tell, signal),
-  };
 }
 
 /** Another view asked to look here: the tab that it named is opened, and the first view is shown. */
@@ -146,15 +121,10 @@ function kernelsTab(context: Context, code: HTMLElement, bench: HTMLElement): HT
   );
 }
 
-function topBar({ session, view, signal }: Context): HTMLElement {
-  const name = h("span", { class: "tl-name" });
-  const facts = h("span", { class: "tl-quiet-text tl-facts-line" });
+function headBar(context: Context): HTMLElement {
+  const { view, signal } = context;
   const tab = (id: Tab, label: string): HTMLElement => {
-    const made = button(label, `${label} (k changes)`, () => view.set({ tab: id }), {
-      class: "tl-tab-button",
-      name: `tab-${id}`,
-    });
-    made.setAttribute("role", "tab");
+    const made = tabButton(id, label, () => view.set({ tab: id }));
     view.watch(
       ["tab"],
       () => made.setAttribute("aria-selected", String(view.now.tab === id)),
@@ -162,41 +132,11 @@ function topBar({ session, view, signal }: Context): HTMLElement {
     );
     return made;
   };
-  session.state.watch(
-    ["overview"],
-    () => {
-      const overview = session.state.now.overview;
-      setText(name, overview?.name ?? "");
-      setText(facts, overview ? factsOf(overview) : "");
-    },
-    signal,
-  );
-  return h(
-    "div",
-    { class: "tl-top" },
-    h(
-      "div",
-      { class: "tl-tabs", role: "tablist" },
-      tab("rewrites", "Rewrites"),
-      tab("kernels", "Kernels"),
-    ),
-    name,
-    facts,
-    h(
-      "div",
-      { class: "tl-buttons tl-right" },
-      button(
-        "Search",
-        "Search ops, rules and labels (/)",
-        () => view.set({ search: !view.now.search }),
-        { class: "tl-quiet" },
-      ),
-      button("?", "Keys and meanings (?)", () => view.set({ help: true }), {
-        class: "tl-quiet",
-        name: "help",
-      }),
-    ),
-  );
+  return topBar(context, {
+    first: tabList(tab("rewrites", "Rewrites"), tab("kernels", "Kernels")),
+    factsOf,
+    search: "Search ops, rules and labels (/)",
+  });
 }
 
 function factsOf(overview: NonNullable<Session["state"]["now"]["overview"]>): string {

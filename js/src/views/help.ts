@@ -1,26 +1,20 @@
 /** The help: every key, and what the colours and the views mean. */
 import { type Command, keysText } from "./bind.ts";
 import { button, h } from "./dom.ts";
+import type { Framed } from "./frame.ts";
 
 /** Remarks of a help: a name, and what is to be said about it. */
 export type Notes = readonly (readonly [string, string])[];
 
-/** Whether the help is open: the view's own state. */
-export interface HelpSwitch {
-  readonly isOpen: () => boolean;
-  readonly close: () => void;
-  /** Calls back now and after each change. */
-  readonly watch: (tell: () => void) => void;
-}
-
 export function helpPanel(
-  root: HTMLElement,
-  help: HelpSwitch,
+  { root, view, signal }: Framed,
   commands: readonly Command[],
   notes: Notes,
 ): HTMLElement {
   const groups = [...new Set(commands.map((command) => command.group))];
-  const close = button("×", "Close the help (Esc)", help.close, { name: "close-help" });
+  const close = button("×", "Close the help (Esc)", () => view.set({ help: false }), {
+    name: "close-help",
+  });
   const el = h(
     "div",
     { class: "tl-help", role: "dialog", "aria-label": "help", hidden: true },
@@ -53,9 +47,9 @@ export function helpPanel(
     ),
   );
   let returnTo: HTMLElement | null = null;
-  help.watch(() => {
-    const opens = help.isOpen() && el.hidden;
-    el.hidden = !help.isOpen();
+  const look = (): void => {
+    const opens = view.now.help && el.hidden;
+    el.hidden = !view.now.help;
     if (opens) {
       returnTo = (root.getRootNode() as Document | ShadowRoot).activeElement as HTMLElement | null;
       close.focus({ preventScroll: true });
@@ -63,6 +57,7 @@ export function helpPanel(
       returnTo.focus({ preventScroll: true });
       returnTo = null;
     }
-  });
+  };
+  view.watch(["help"], look, signal);
   return el;
 }

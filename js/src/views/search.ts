@@ -5,26 +5,17 @@ import type { Session } from "../protocol/session.ts";
 import type { SearchHit } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { h, highlighted, setText } from "./dom.ts";
+import { hitRow, searchBox } from "./hits.ts";
 import { stageTitle } from "./names.ts";
-import { walk } from "./tree.ts";
 
-export function searchPanel({ session, view, signal }: Context): HTMLElement {
-  const input = h("input", {
-    type: "search",
-    class: "tl-search-input",
-    placeholder: "op, rule or label",
-    "aria-label": "search the record",
-    "data-name": "search",
-  });
+export function searchPanel(context: Context): HTMLElement {
+  const { session, view, signal } = context;
   const everywhere = h("input", { type: "checkbox", checked: true });
-  const note = h("span", { class: "tl-quiet-text", role: "status" });
-  const list = h("div", { class: "tl-hits", role: "listbox", "aria-label": "hits" });
-  const el = h(
-    "div",
-    { class: "tl-search", hidden: true },
-    h("div", { class: "tl-search-row" }, input, h("label", {}, everywhere, " all passes"), note),
-    list,
-  );
+  const { el, input, note, list } = searchBox(context, {
+    placeholder: "op, rule or label",
+    label: "search the record",
+    beside: (own) => [h("label", {}, everywhere, " all passes"), own],
+  });
 
   const open = (hit: SearchHit): void => {
     session.goTo({ pass: hit.pass, k: hit.k });
@@ -32,29 +23,19 @@ export function searchPanel({ session, view, signal }: Context): HTMLElement {
     view.set({ tab: "rewrites", search: false });
     el.closest<HTMLElement>(".tinylab")?.focus();
   };
-  const hitRow = (hit: SearchHit, query: string, i: number): HTMLElement => {
-    return h(
-      "div",
-      {
-        class: "tl-hit-row",
-        role: "option",
-        tabindex: i === 0 ? "0" : "-1",
-        on: {
-          click: () => open(hit),
-          keydown: (event: KeyboardEvent) => event.key === "Enter" && open(hit),
-        },
-      },
-      h(
-        "span",
-        { class: "tl-hit-label", title: `${hit.label} ${hit.detail ?? ""}`.trim() },
+  const rowOf = (hit: SearchHit, query: string, i: number): HTMLElement =>
+    hitRow({
+      label: [
         ...highlighted(hit.label, query),
         h("span", { class: "tl-faint" }, hit.detail ? ` ${hit.detail}` : ""),
-      ),
-      h("span", { class: "tl-faint" }, placeText(session, hit)),
-    );
-  };
+      ],
+      title: `${hit.label} ${hit.detail ?? ""}`.trim(),
+      where: placeText(session, hit),
+      stop: i === 0,
+      choose: () => open(hit),
+    });
   const show = (hits: readonly SearchHit[], text: string, query: string): void => {
-    list.replaceChildren(...hits.map((hit, i) => hitRow(hit, query, i)));
+    list.replaceChildren(...hits.map((hit, i) => rowOf(hit, query, i)));
     setText(note, text);
   };
   const search = async (): Promise<void> => {
@@ -75,26 +56,6 @@ export function searchPanel({ session, view, signal }: Context): HTMLElement {
 
   input.addEventListener("input", () => void search(), { signal });
   everywhere.addEventListener("change", () => void search(), { signal });
-  input.addEventListener(
-    "keydown",
-    (event) => {
-      const first = list.querySelector<HTMLElement>("[tabindex]");
-      if (event.key === "ArrowDown" && first) first.focus();
-      else if (event.key === "Enter" && first) first.click();
-      else return;
-      event.preventDefault();
-    },
-    { signal },
-  );
-  list.addEventListener("keydown", (event) => walk(list, event), { signal });
-  view.watch(
-    ["search"],
-    () => {
-      el.hidden = !view.now.search;
-      if (view.now.search) input.select();
-    },
-    signal,
-  );
   return el;
 }
 

@@ -3,25 +3,13 @@ import { count, plural } from "../base/text.ts";
 import { sameAt } from "../protocol/cache.ts";
 import type { SessionState } from "../protocol/session.ts";
 import type { Context } from "./context.ts";
-import { h, setText } from "./dom.ts";
-
-type Look = "ready" | "waiting" | "busy" | "problem" | "gone";
+import { type Look, statusLine } from "./frame.ts";
 
 export function statusBar({ session, signal }: Context): HTMLElement {
-  const text = h("span", { class: "tl-status-text", role: "status", "aria-live": "polite" });
-  const dot = h("i", { class: "tl-dot", "aria-hidden": "true" });
-  const hint = h("span", { class: "tl-right tl-faint" }, "? help");
-  const bar = h("div", { class: "tl-status" }, dot, text, hint);
-  session.state.watch(
-    ["link", "problem", "at", "shown", "overview"],
-    () => {
-      const [look, words] = statusOf(session.state.now);
-      bar.dataset.state = look;
-      setText(text, words);
-    },
-    signal,
+  return statusLine(
+    (tell) => session.state.watch(["link", "problem", "at", "shown", "overview"], tell, signal),
+    () => statusOf(session.state.now),
   );
-  return bar;
 }
 
 /** How the line looks and what it says: the gravest thing first. */

@@ -2,8 +2,8 @@
 import { Store } from "../../base/store.ts";
 import { plural } from "../../base/text.ts";
 import type { CaptureSession, CaptureState, CaptureTab } from "../../protocol/capture.ts";
-import { bindKeys } from "../bind.ts";
-import { button, guardFocus, h, setText } from "../dom.ts";
+import { h } from "../dom.ts";
+import { type Look, openView, statusLine, tabButton, tabList, topBar, viewRoot } from "../frame.ts";
 import { helpPanel } from "../help.ts";
 import css from "../style.css";
 import { followTheme } from "../theme.ts";
@@ -17,15 +17,12 @@ import { streamName, traceTab } from "./trace.ts";
 /** Mounts a view of captures into an element, until the signal aborts. */
 export function mountCapture(el: HTMLElement, session: CaptureSession, signal: AbortSignal): void {
   const view = new Store<CaptureViewState>({ help: false, search: false, sort: null });
-  const root = h("div", {
+  const root = viewRoot(el, {
+    css: [css, captureCss],
     class: "tinylab tl-capture",
-    tabindex: "0",
-    role: "application",
-    "aria-label": "thread traces and counters; press ? for the keys",
-    "data-lm-suppress-shortcuts": "true",
+    label: "thread traces and counters",
   });
   const context: CaptureContext = { session, view, root, signal };
-  el.append(h("style", {}, css, captureCss), root);
   followTheme(
     root,
     () => {
@@ -38,37 +35,18 @@ export function mountCapture(el: HTMLElement, session: CaptureSession, signal: A
   const counters = countersTab(context);
   const commands = captureCommands({ ...context, trace });
   root.append(
-    topBar(context),
+    headBar(context),
     traceSearch(context, (place, instruction) => trace.showEvent(place, instruction), trace.source),
     h("div", { class: "tl-body" }, trace.el, counters.el),
     statusBar(context),
-    helpPanel(
-      root,
-      {
-        isOpen: () => view.now.help,
-        close: () => view.set({ help: false }),
-        watch: (tell) => view.watch(["help"], tell, signal),
-      },
-      commands,
-      NOTES,
-    ),
+    helpPanel(context, commands, NOTES),
   );
-  bindKeys(root, commands, signal);
-  guardFocus(root, signal);
+  openView(el, root, session, commands, signal);
   session.state.watch(["tab"], () => (root.dataset.tab = session.state.now.tab), signal);
   session.state.watch(
     ["traces", "stream", "link", "compared"],
     () => markReady(root, session),
     signal,
-  );
-  session.views.add(root);
-  signal.addEventListener(
-    "abort",
-    () => {
-      session.views.delete(root);
-      el.replaceChildren();
-    },
-    { once: true },
   );
 }
 
@@ -81,15 +59,10 @@ function markReady(root: HTMLElement, session: CaptureSession): void {
   root.dataset.link = link;
 }
 
-function topBar({ session, view, signal }: CaptureContext): HTMLElement {
-  const name = h("span", { class: "tl-name" });
-  const facts = h("span", { class: "tl-quiet-text tl-facts-line" });
+function headBar(context: CaptureContext): HTMLElement {
+  const { session, signal } = context;
   const tab = (id: CaptureTab, label: string): HTMLButtonElement => {
-    const made = button(label, `${label} (k changes)`, () => session.state.set({ tab: id }), {
-      class: "tl-tab-button",
-      name: `tab-${id}`,
-    });
-    made.setAttribute("role", "tab");
+    const made = tabButton(id, label, () => session.state.set({ tab: id }));
     session.state.watch(
       ["tab", "overview"],
       () => {
@@ -101,41 +74,11 @@ function topBar({ session, view, signal }: CaptureContext): HTMLElement {
     );
     return made;
   };
-  session.state.watch(
-    ["overview"],
-    () => {
-      const { overview } = session.state.now;
-      setText(name, overview?.name ?? "");
-      setText(facts, overview ? factsOf(overview) : "");
-    },
-    signal,
-  );
-  return h(
-    "div",
-    { class: "tl-top" },
-    h(
-      "div",
-      { class: "tl-tabs", role: "tablist" },
-      tab("trace", "Thread trace"),
-      tab("counters", "Counters"),
-    ),
-    name,
-    facts,
-    h(
-      "div",
-      { class: "tl-buttons tl-right" },
-      button(
-        "Search",
-        "Search instructions and events (/)",
-        () => view.set({ search: !view.now.search }),
-        { class: "tl-quiet" },
-      ),
-      button("?", "Keys and meanings (?)", () => view.set({ help: true }), {
-        class: "tl-quiet",
-        name: "help",
-      }),
-    ),
-  );
+  return topBar(context, {
+    first: tabList(tab("trace", "Thread trace"), tab("counters", "Counters")),
+    factsOf,
+    search: "Search instructions and events (/)",
+  });
 }
 
 function factsOf(overview: NonNullable<CaptureState["overview"]>): string {
@@ -149,28 +92,16 @@ function factsOf(overview: NonNullable<CaptureState["overview"]>): string {
     .join(" · ");
 }
 
-type Look = "ready" | "waiting" | "busy" | "problem" | "gone";
-
 function statusBar({ session, signal }: CaptureContext): HTMLElement {
-  const text = h("span", { class: "tl-status-text", role: "status", "aria-live": "polite" });
-  const dot = h("i", { class: "tl-dot", "aria-hidden": "true" });
-  const bar = h(
-    "div",
-    { class: "tl-status" },
-    dot,
-    text,
-    h("span", { class: "tl-right tl-faint" }, "? help"),
+  return statusLine(
+    (tell) =>
+      session.state.watch(
+        ["link", "problem", "traces", "stream", "overview", "reading", "tab"],
+        tell,
+        signal,
+      ),
+    () => captureStatus(session),
   );
-  session.state.watch(
-    ["link", "problem", "traces", "stream", "overview", "reading", "tab"],
-    () => {
-      const [look, words] = captureStatus(session);
-      bar.dataset.state = look;
-      setText(text, words);
-    },
-    signal,
-  );
-  return bar;
 }
 
 /** How the line looks and what it says: the gravest thing first. */

@@ -1,6 +1,6 @@
 /** Every command of the viewer of captures, with its keys: for the keyboard and for the help. */
 import type { CaptureTab } from "../../protocol/capture.ts";
-import type { Command } from "../bind.ts";
+import { type Command, command } from "../bind.ts";
 import type { Notes } from "../help.ts";
 import type { LaneCanvas } from "../lane_canvas.ts";
 import type { CaptureContext } from "./context.ts";
@@ -36,12 +36,6 @@ export function captureCommands(parts: Parts): Command[] {
     const lanes = trace.lanes();
     if (lanes) act(lanes);
   };
-  const command = (group: string, keys: string, what: string, run: () => void): Command => ({
-    group,
-    keys: keys.split(" "),
-    what,
-    run,
-  });
   const streamBy = (step: number) => () => {
     const { stream } = session.state.now;
     if (stream !== null) session.chooseStream(stream + step);

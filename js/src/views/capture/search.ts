@@ -2,8 +2,8 @@
 import { Superseded } from "../../base/lanes.ts";
 import { count, plural } from "../../base/text.ts";
 import type { EventPlace, TraceHit, TraceHits } from "../../protocol/capture_types.ts";
-import { button, h, highlighted, setText } from "../dom.ts";
-import { walk } from "../tree.ts";
+import { button, highlighted, setText } from "../dom.ts";
+import { hitRow, searchBox } from "../hits.ts";
 import type { CaptureContext } from "./context.ts";
 import type { TraceSource } from "./source.ts";
 
@@ -11,52 +11,50 @@ const MOST_LINES = 60;
 const MOST_EVENTS = 400;
 
 export function traceSearch(
-  { session, view, signal }: CaptureContext,
+  context: CaptureContext,
   show: (place: EventPlace, instruction: number | null) => void,
   source: () => TraceSource | null,
 ): HTMLElement {
-  const input = h("input", {
-    type: "search",
-    class: "tl-search-input",
-    placeholder: "an instruction, a class: s_waitcnt, LDS …",
-    "aria-label": "search instructions and events",
-    "data-name": "search",
-  });
-  const note = h("span", { class: "tl-quiet-text" });
-  const list = h("div", { class: "tl-hits", role: "listbox" });
+  const { session, view, signal } = context;
+  /** Each search has a number; an older one stops when it sees a newer. */
+  let round = 0;
   const stop = button("Stop", "Stop searching", () => halt(), { name: "search-stop" });
   stop.hidden = true;
-  const el = h(
-    "div",
-    { class: "tl-search", hidden: true },
-    h("div", { class: "tl-search-row" }, input, note, stop),
-    list,
-  );
   const halt = (): void => {
     round += 1;
     stop.hidden = true;
   };
-  /** Each search has a number; an older one stops when it sees a newer. */
-  let round = 0;
+  const { el, input, note, list } = searchBox(context, {
+    placeholder: "an instruction, a class: s_waitcnt, LDS …",
+    label: "search instructions and events",
+    beside: (own) => [own, stop],
+    closed: halt,
+  });
 
   const lineRow = (number: number, text: string, pc: number, query: string): HTMLElement => {
     const hits = session.program?.figures.hits[number] ?? 0;
-    return hitRow(
-      highlighted(text.replace(/\s+/g, " "), query),
-      `0x${pc.toString(16)} · ${count(hits)} hits`,
-      () => {
+    return hitRow({
+      label: highlighted(text.replace(/\s+/g, " "), query),
+      where: `0x${pc.toString(16)} · ${count(hits)} hits`,
+      stop: true,
+      choose: () => {
         session.chooseInstruction(number);
         view.set({ search: false });
       },
-    );
+    });
   };
   const eventRow = (hit: TraceHit): HTMLElement => {
     const { time, lane, op, pc } = hit;
     const name = source()?.laneName(lane) ?? `lane ${lane}`;
     const where = [name, `at ${count(time)}`, pc === null ? "" : `0x${pc.toString(16)}`];
-    return hitRow([op], where.filter(Boolean).join(" · "), () => {
-      const found = session.program?.lines.findIndex((line) => line.pc === pc) ?? -1;
-      show(hit, found >= 0 ? found : null);
+    return hitRow({
+      label: [op],
+      where: where.filter(Boolean).join(" · "),
+      stop: true,
+      choose: () => {
+        const found = session.program?.lines.findIndex((line) => line.pc === pc) ?? -1;
+        show(hit, found >= 0 ? found : null);
+      },
     });
   };
   const findLines = (query: string): number => {
@@ -98,40 +96,5 @@ export function traceSearch(
   };
 
   input.addEventListener("input", start, { signal });
-  input.addEventListener(
-    "keydown",
-    (event) => {
-      const first = list.querySelector<HTMLElement>("[tabindex]");
-      if (event.key === "ArrowDown" && first) first.focus();
-      else if (event.key === "Enter" && first) first.click();
-      else return;
-      event.preventDefault();
-    },
-    { signal },
-  );
-  list.addEventListener("keydown", (event) => walk(list, event), { signal });
-  view.watch(
-    ["search"],
-    () => {
-      el.hidden = !view.now.search;
-      if (view.now.search) input.select();
-      else halt();
-    },
-    signal,
-  );
   return el;
-}
-
-function hitRow(label: readonly (Node | string)[], where: string, choose: () => void): HTMLElement {
-  return h(
-    "div",
-    {
-      class: "tl-hit-row",
-      role: "option",
-      tabindex: "0",
-      on: { click: choose, keydown: (event: KeyboardEvent) => event.key === "Enter" && choose() },
-    },
-    h("span", { class: "tl-hit-label" }, ...label),
-    h("span", { class: "tl-faint" }, where),
-  );
 }

@@ -2,31 +2,26 @@
 import { lengthText, timeText } from "../../base/ruler.ts";
 import { count } from "../../base/text.ts";
 import type { EventInfo } from "../../protocol/timeline_types.ts";
-import { h, highlighted, setText } from "../dom.ts";
-import { walk } from "../tree.ts";
+import { highlighted, setText } from "../dom.ts";
+import { hitRow, searchBox } from "../hits.ts";
 import type { TimelineContext } from "./panel.ts";
 
 const REST_MS = 180;
 
 export function timelineSearch(
-  { session, view, root, signal }: TimelineContext,
+  context: TimelineContext,
   go: (event: EventInfo) => void,
 ): HTMLElement {
-  const input = h("input", {
-    type: "search",
-    class: "tl-search-input",
+  const { session, view, root, signal } = context;
+  const { el, input, note, list } = searchBox(context, {
     placeholder: "part of a name",
-    "aria-label": "search events",
-    "data-name": "search",
+    label: "search events",
+    enter: () => {
+      const first = session.state.now.hits?.hits[0];
+      if (first && session.state.now.query === input.value) open(first);
+      else void session.search(input.value);
+    },
   });
-  const note = h("span", { class: "tl-quiet-text", role: "status" });
-  const list = h("div", { class: "tl-hits", role: "listbox", "aria-label": "hits" });
-  const el = h(
-    "div",
-    { class: "tl-search", hidden: true },
-    h("div", { class: "tl-search-row" }, input, note),
-    list,
-  );
   let timer: ReturnType<typeof setTimeout> | null = null;
 
   const open = (hit: EventInfo): void => {
@@ -35,24 +30,12 @@ export function timelineSearch(
     root.focus();
   };
   const rowOf = (hit: EventInfo, i: number): HTMLElement =>
-    h(
-      "div",
-      {
-        class: "tl-hit-row",
-        role: "option",
-        tabindex: i === 0 ? "0" : "-1",
-        on: {
-          click: () => open(hit),
-          keydown: (event: KeyboardEvent) => event.key === "Enter" && open(hit),
-        },
-      },
-      h("span", { class: "tl-hit-label" }, ...highlighted(hit.name, session.state.now.query)),
-      h(
-        "span",
-        { class: "tl-faint" },
-        `${hit.lane} · ${lengthText(hit.duration_ns, "ns")} at ${timeText(hit.start_ns, "ns")}`,
-      ),
-    );
+    hitRow({
+      label: highlighted(hit.name, session.state.now.query),
+      where: `${hit.lane} · ${lengthText(hit.duration_ns, "ns")} at ${timeText(hit.start_ns, "ns")}`,
+      stop: i === 0,
+      choose: () => open(hit),
+    });
   session.state.watch(
     ["hits", "query"],
     () => {
@@ -70,26 +53,6 @@ export function timelineSearch(
       timer = setTimeout(() => void session.search(input.value), REST_MS);
     },
     { signal },
-  );
-  input.addEventListener(
-    "keydown",
-    (event) => {
-      if (event.key === "ArrowDown") list.querySelector<HTMLElement>("[tabindex]")?.focus();
-      if (event.key !== "Enter") return;
-      const first = session.state.now.hits?.hits[0];
-      if (first && session.state.now.query === input.value) open(first);
-      else void session.search(input.value);
-    },
-    { signal },
-  );
-  list.addEventListener("keydown", (event) => walk(list, event), { signal });
-  view.watch(
-    ["search"],
-    () => {
-      el.hidden = !view.now.search;
-      if (view.now.search) input.select();
-    },
-    signal,
   );
   return el;
 }

@@ -5,9 +5,10 @@ import { Store } from "../../base/store.ts";
 import { count, plural } from "../../base/text.ts";
 import type { TimelineSession, TimelineState } from "../../protocol/timeline_session.ts";
 import type { EventInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
-import { bindKeys, type Command } from "../bind.ts";
-import { button, guardFocus, h, setText } from "../dom.ts";
-import { type HelpSwitch, helpPanel } from "../help.ts";
+import { type Command, command } from "../bind.ts";
+import { button, h } from "../dom.ts";
+import { type Look, openView, statusLine, topBar, viewRoot } from "../frame.ts";
+import { helpPanel, type Notes } from "../help.ts";
 import { type Chosen, LaneCanvas } from "../lane_canvas.ts";
 import css from "../style.css";
 import { followTheme } from "../theme.ts";
@@ -36,7 +37,7 @@ const NOTHING: TimelineOverview = {
   other: null,
   running: false,
 };
-const NOTES: readonly (readonly [string, string])[] = [
+const NOTES: Notes = [
   [
     "Lanes",
     "What stands under another bar happens inside it. Where events are too small for the picture a bar stands for several; its height says how much of it they fill, and the tip how many they are.",
@@ -58,14 +59,11 @@ export function mountTimeline(
   signal: AbortSignal,
 ): void {
   const view = new Store<TimelineViewState>({ tab: "kernels", help: false, search: false });
-  const root = h("div", {
+  const root = viewRoot(el, {
+    css: [css, timeCss],
     class: "tinylab tl-timeline",
-    tabindex: "0",
-    role: "application",
-    "aria-label": "timeline of a profile; press ? for the keys",
-    "data-lm-suppress-shortcuts": "true",
+    label: "timeline of a profile",
   });
-  el.append(h("style", {}, css, timeCss), root);
   followTheme(root, () => lanes.themeChanged(), signal);
   const overview = session.state.now.overview ?? NOTHING;
   const lanes = new LaneCanvas(
@@ -103,11 +101,11 @@ export function mountTimeline(
   };
   const commands = commandsOf(context, lanes);
   root.append(
-    topBar(context, lanes),
+    headBar(context, lanes),
     timelineSearch(context, go),
     h("div", { class: "tl-body" }, h("div", { class: "tl-main" }, lanes.el), sidePanel(context)),
     statusBar(context),
-    helpPanel(root, helpSwitch(context), commands, NOTES),
+    helpPanel(context, commands, NOTES),
   );
   session.state.watch(
     ["overview"],
@@ -128,25 +126,7 @@ export function mountTimeline(
     signal,
   );
   session.state.watch(["event"], () => markEvent(root, session), signal);
-  bindKeys(root, commands, signal);
-  guardFocus(root, signal);
-  session.views.add(root);
-  signal.addEventListener(
-    "abort",
-    () => {
-      session.views.delete(root);
-      el.replaceChildren();
-    },
-    { once: true },
-  );
-}
-
-function helpSwitch({ view, signal }: TimelineContext): HelpSwitch {
-  return {
-    isOpen: () => view.now.help,
-    close: () => view.set({ help: false }),
-    watch: (tell) => view.watch(["help"], tell, signal),
-  };
+  openView(el, root, session, commands, signal);
 }
 
 function eventOf({ window, row }: Chosen): number {
@@ -173,12 +153,6 @@ async function findFirst(
 
 function commandsOf(context: TimelineContext, lanes: LaneCanvas): Command[] {
   const { view, root } = context;
-  const command = (group: string, keys: string, what: string, run: () => void): Command => ({
-    group,
-    keys: keys.split(" "),
-    what,
-    run,
-  });
   return [
     command("Move", "ArrowRight d", "move right", () => lanes.pan(0.15)),
     command("Move", "ArrowLeft a", "move left", () => lanes.pan(-0.15)),
@@ -230,38 +204,19 @@ function closeOne({ session, view }: TimelineContext, lanes: LaneCanvas): void {
   else lanes.clear();
 }
 
-function topBar({ session, view, signal }: TimelineContext, lanes: LaneCanvas): HTMLElement {
-  const name = h("span", { class: "tl-name" });
-  const facts = h("span", { class: "tl-quiet-text tl-facts-line" });
-  session.state.watch(
-    ["overview"],
-    () => {
-      const { overview } = session.state.now;
-      setText(name, overview?.name ?? "");
-      setText(facts, overview ? factsOf(overview) : "");
-    },
-    signal,
-  );
+function headBar(context: TimelineContext, lanes: LaneCanvas): HTMLElement {
   const quiet = { class: "tl-quiet" };
-  return h(
-    "div",
-    { class: "tl-top tl-time-top" },
-    h("span", { class: "tl-title" }, "Timeline"),
-    name,
-    facts,
-    h(
-      "div",
-      { class: "tl-buttons tl-right" },
+  return topBar(context, {
+    class: "tl-time-top",
+    first: h("span", { class: "tl-title" }, "Timeline"),
+    factsOf,
+    search: "Search by name (/)",
+    buttons: [
       button("All", "Show all of it (z)", () => lanes.showAll(), { ...quiet, name: "all" }),
       button("−", "Zoom out (-)", () => lanes.zoom(1 / 1.5), quiet),
       button("+", "Zoom in (+)", () => lanes.zoom(1.5), quiet),
-      button("Search", "Search by name (/)", () => view.set({ search: !view.now.search }), quiet),
-      button("?", "Keys and meanings (?)", () => view.set({ help: true }), {
-        ...quiet,
-        name: "help",
-      }),
-    ),
-  );
+    ],
+  });
 }
 
 function factsOf(overview: TimelineOverview): string {
@@ -277,25 +232,20 @@ function factsOf(overview: TimelineOverview): string {
 }
 
 function statusBar({ session, root, signal }: TimelineContext): HTMLElement {
-  const text = h("span", { class: "tl-status-text", role: "status", "aria-live": "polite" });
-  const dot = h("i", { class: "tl-dot", "aria-hidden": "true" });
-  const hint = h("span", { class: "tl-right tl-faint" }, "? help");
-  const bar = h("div", { class: "tl-status" }, dot, text, hint);
-  session.state.watch(
-    ["link", "problem", "overview", "sums", "stretch", "event"],
-    () => {
-      const [look, words] = statusOf(session.state.now);
-      bar.dataset.state = look;
-      root.dataset.link = session.state.now.link;
-      setText(text, words);
-    },
-    signal,
+  session.state.watch(["link"], () => (root.dataset.link = session.state.now.link), signal);
+  return statusLine(
+    (tell) =>
+      session.state.watch(
+        ["link", "problem", "overview", "sums", "stretch", "event"],
+        tell,
+        signal,
+      ),
+    () => statusOf(session.state.now),
   );
-  return bar;
 }
 
 /** How the line looks and what it says: the gravest thing first. */
-export function statusOf(state: TimelineState): readonly [string, string] {
+export function statusOf(state: TimelineState): readonly [Look, string] {
   const { link, problem, overview, sums, stretch, event } = state;
   if (link === "gone") {
     return [
