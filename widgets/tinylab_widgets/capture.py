@@ -1,7 +1,5 @@
 """The viewer of captures as a widget: thread traces and counters."""
 
-import threading
-import weakref
 from typing import Any
 
 import traitlets
@@ -10,10 +8,7 @@ from tinylab.profiler import page
 from tinylab.profiler.capture import Capture, Captures
 from tinylab.profiler.desk import desk_of
 from tinylab_widgets.protocol import Answerer, Json, finite
-from tinylab_widgets.viewer import Viewer, only_ours
-
-_lock = threading.Lock()
-_of_capture: "weakref.WeakValueDictionary[int, CaptureViewer]" = weakref.WeakValueDictionary()
+from tinylab_widgets.viewer import Viewer, Viewers, only_ours
 
 
 class CaptureViewer(Viewer):
@@ -42,10 +37,9 @@ class CaptureViewer(Viewer):
         return {"overview": finite(self.desk.overview())}
 
 
+_viewers = Viewers(CaptureViewer)
+
+
 def viewer_of(captures: Capture | Captures) -> CaptureViewer:
     """The viewer of a capture, or of several: one model, however often it is displayed."""
-    with _lock:
-        found = _of_capture.get(id(captures))
-        if found is None or found.comm is None or found.captures is not captures:
-            found = _of_capture[id(captures)] = CaptureViewer(captures)
-        return found
+    return _viewers.of(captures)

@@ -1,8 +1,6 @@
 """The debugger of a record as a widget."""
 
 import json
-import threading
-import weakref
 from typing import Any
 
 import traitlets
@@ -11,11 +9,9 @@ from tinylab.lab import report
 from tinylab.lab.desk import desk_of
 from tinylab.trace.record import Record
 from tinylab_widgets.protocol import Answerer, Json, finite, packed
-from tinylab_widgets.viewer import Viewer, only_ours
+from tinylab_widgets.viewer import Viewer, Viewers, only_ours
 
 _MOST_FIRST_BYTES = 250_000
-_lock = threading.Lock()
-_of_record: "weakref.WeakValueDictionary[int, Debugger]" = weakref.WeakValueDictionary()
 
 
 class Debugger(Viewer):
@@ -49,10 +45,9 @@ class Debugger(Viewer):
         return {"overview": finite(packed(self._desk.overview())), "first": first}
 
 
+_viewers = Viewers(Debugger)
+
+
 def debugger_of(record: Record) -> Debugger:
     """The debugger of a record: one model, however often it is displayed."""
-    with _lock:
-        found = _of_record.get(id(record))
-        if found is None or found.comm is None or found.record is not record:
-            found = _of_record[id(record)] = Debugger(record)
-        return found
+    return _viewers.of(record)

@@ -1,8 +1,6 @@
 """The timeline of a profile as a widget."""
 
 import itertools
-import threading
-import weakref
 from typing import Any
 
 import traitlets
@@ -13,10 +11,8 @@ from tinylab.profiler.still import mimebundle
 from tinylab.profiler.timeline_desk import TimelineDesk
 from tinylab_widgets.debugger import debugger_of
 from tinylab_widgets.protocol import Answerer, Json, finite
-from tinylab_widgets.viewer import Viewer, only_ours
+from tinylab_widgets.viewer import Viewer, Viewers, only_ours
 
-_lock = threading.Lock()
-_of_profile: "weakref.WeakValueDictionary[int, TimelineView]" = weakref.WeakValueDictionary()
 _reveals = itertools.count(1)
 # Sums of millions of events take a while: windows are answered meanwhile.
 _SLOW = frozenset({"select", "search", "top", "compare"})
@@ -66,10 +62,9 @@ class TimelineView(Viewer):
         return {"overview": finite(self.desk.overview())}
 
 
+_viewers = Viewers(TimelineView)
+
+
 def timeline_of(shown: Profile | Comparison) -> TimelineView:
     """The timeline of a profile: one model, however often it is displayed."""
-    with _lock:
-        found = _of_profile.get(id(shown))
-        if found is None or found.comm is None or found.shown is not shown:
-            found = _of_profile[id(shown)] = TimelineView(shown)
-        return found
+    return _viewers.of(shown)

@@ -1,12 +1,18 @@
 """What all widgets share: loader, bundle, selection, a form for readers without a kernel."""
 
-from typing import Any
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import anywidget
 import traitlets
 
 from tinylab_widgets.assets import Assets, static_text
 from tinylab_widgets.protocol import Answerer, Json
+
+Shown = TypeVar("Shown")
+SomeViewer = TypeVar("SomeViewer", bound="Viewer")
 
 
 def only_ours(name: str) -> Any:
@@ -69,3 +75,23 @@ class Viewer(anywidget.AnyWidget):
             return None
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**data, **self.static()}, metadata
+
+
+class Viewers(Generic[Shown, SomeViewer]):
+    """The viewers of one kind: one model for each thing shown, however often it is displayed.
+
+    A viewer holds what it shows, so no other thing gets that number while the viewer is here.
+    """
+
+    def __init__(self, make: Callable[[Shown], SomeViewer]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._by_id: weakref.WeakValueDictionary[int, SomeViewer] = weakref.WeakValueDictionary()
+
+    def of(self, shown: Shown) -> SomeViewer:
+        """The viewer of a thing; another if the one it had was closed."""
+        with self._lock:
+            found = self._by_id.get(id(shown))
+            if found is None or found.comm is None:
+                found = self._by_id[id(shown)] = self._make(shown)
+            return found
