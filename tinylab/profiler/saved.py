@@ -8,9 +8,7 @@ Opening one runs no code from it. `tinylab.load` reads the record of the same fi
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import sqlite3
 import zlib
 from contextlib import closing
@@ -44,11 +42,7 @@ def save(profile: Profile, path: str | Path) -> None:
 
     Raises: TraceError if the file cannot be written.
     """
-    target = Path(path)
-    if not target.name or target.is_dir():
-        raise TraceError(f"{path} is a folder", help="name a file in it, such as run.tlab")
-    unfinished = target.with_name(f"{target.name}.{os.getpid()}.profile")
-    try:
+    with store.replacing(path, "profile") as unfinished:
         if profile.record is None:
             store.save(Record(profile.name), unfinished)
         else:
@@ -59,13 +53,6 @@ def save(profile: Profile, path: str | Path) -> None:
             db.executemany("INSERT INTO profile VALUES (?,?)", rows)
             db.executemany("INSERT INTO profile_events VALUES (?,?)", _chunks(profile.table))
             db.commit()
-        os.replace(unfinished, target)
-    except (OSError, sqlite3.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise TraceError(f"{path} cannot be written: {reason}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
 
 
 def _facts(profile: Profile) -> dict[str, Any]:

@@ -76,18 +76,27 @@ def save(record: Record, path: str | Path, pages: Mapping[int, Page] | None = No
 
     Raises: TraceError if the file cannot be written.
     """
+    with replacing(path, "part") as unfinished, closing(sqlite3.connect(unfinished)) as db:
+        db.executescript("PRAGMA journal_mode=OFF; PRAGMA page_size=4096;" + _TABLES)
+        _Writer(record, db).write(pages or {})
+        db.commit()
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path, ending: str) -> Iterator[Path]:
+    """A path beside `path` to write to: the file there takes its place if nothing goes wrong.
+
+    Raises: TraceError if the file cannot be written.
+    """
     target = Path(path)
     if not target.name or target.is_dir():
         raise TraceError(f"{path} is a folder", help="name a file in it, such as cell.tlab")
     if not target.parent.is_dir():
         raise TraceError(f"there is no folder {target.parent} to write {target.name} to")
-    unfinished = target.with_name(target.name + f".{os.getpid()}.part")
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.{ending}")
     try:
         unfinished.unlink(missing_ok=True)
-        with closing(sqlite3.connect(unfinished)) as db:
-            db.executescript("PRAGMA journal_mode=OFF; PRAGMA page_size=4096;" + _TABLES)
-            _Writer(record, db).write(pages or {})
-            db.commit()
+        yield unfinished
         os.replace(unfinished, target)
     except (OSError, sqlite3.Error) as error:
         reason = getattr(error, "strerror", None) or str(error)
