@@ -140,6 +140,17 @@ class Notebook:
         """Close the page; the kernel lives on."""
         self.page.close()
 
+    def reopened(self) -> "Notebook":
+        """Save it, end its kernel, and open it in another page; this one is closed."""
+        self.save()
+        self.page.evaluate("() => tests.panel().sessionContext.shutdown()")
+        browser = self.page.context.browser
+        assert browser is not None
+        self.close()
+        again = Notebook(self.server, browser, self.file.stem)
+        again.open()
+        return again
+
     # *** the debugger
 
     def view(self, number: int = 0) -> Locator:

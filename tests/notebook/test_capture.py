@@ -301,11 +301,7 @@ def test_reopened_without_its_kernel(notebook: Opener, shots: Path) -> None:
     nb = open_capture(notebook, FOLDER)
     shown(nb)
     assert nb.page.locator(".tinylab-static").is_hidden()
-    nb.save()
-    nb.page.evaluate("() => tests.panel().sessionContext.shutdown()")
-    nb.close()
-    again = Notebook(nb.server, nb.page.context.browser, nb.file.stem)
-    again.open()
+    again = nb.reopened()
     static = again.page.locator(".tinylab-static")
     static.wait_for()
     assert static.locator("img[src^='data:image/svg+xml']").count() == 1

@@ -85,11 +85,7 @@ def test_reopened_without_its_kernel_the_output_is_a_picture(notebook: Opener, s
     to_a_long_pass(nb)
     nb.keys(*["ArrowRight"] * 5)
     assert nb.page.locator(".tinylab-static").is_hidden()
-    nb.save()
-    nb.page.evaluate("() => tests.panel().sessionContext.shutdown()")
-    nb.close()
-    again = Notebook(nb.server, nb.page.context.browser, nb.file.stem)
-    again.open()
+    again = nb.reopened()
     static = again.page.locator(".tinylab-static")
     static.wait_for()
     assert static.locator("img[src^='data:image/svg+xml']").count() >= 1

@@ -7,6 +7,7 @@ from playwright.sync_api import Locator
 
 from tests.notebook.browser import Notebook
 from tests.notebook.conftest import Opener
+from tests.profiler.profiles import OVERLAPPING
 
 pytestmark = pytest.mark.browser
 CONTRAST = Path(__file__).with_name("contrast.js").read_text()
@@ -20,15 +21,6 @@ for i in range(4):
     tinylab.profile_marker(f"step {i}")
     step(Tensor.rand(64, 64).realize()).item()"""
 # Five million events: kernels of four devices, memory that goes up and down, markers.
-OVERLAPPING = [
-    {"name": "outer", "ph": "X", "ts": 0, "dur": 100, "pid": 1, "tid": 1},
-    {"name": "late", "ph": "X", "ts": 60, "dur": 80, "pid": 1, "tid": 1},
-    {"name": "begin", "ph": "B", "ts": 0, "pid": 1, "tid": 2},
-    {"name": "whole", "ph": "X", "ts": 0, "dur": 50, "pid": 1, "tid": 2},
-    {"ph": "E", "ts": 50, "pid": 1, "tid": 2},
-    {"ph": "E", "ts": 70, "pid": 1, "tid": 2},
-    {"name": "open", "ph": "B", "ts": 200, "pid": 1, "tid": 2},
-]
 HUGE = """import numpy as np
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.table import EventTable, KIND, Lane
@@ -390,11 +382,7 @@ def test_without_its_kernel_the_output_is_a_picture(notebook: Opener, shots: Pat
     nb = notebook(LOAD, CELL + "\n", "rec_profile")
     nb.run(0, 1, 2)
     timeline(nb, 1)
-    nb.save()
-    nb.page.evaluate("() => tests.panel().sessionContext.shutdown()")
-    nb.close()
-    again = Notebook(nb.server, nb.page.context.browser, nb.file.stem)
-    again.open()
+    again = nb.reopened()
     static = again.page.locator(".tinylab-static").last
     static.wait_for()
     assert static.locator("img[alt='lanes of the profile']").count() == 1

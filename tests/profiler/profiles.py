@@ -7,6 +7,17 @@ import numpy as np
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.table import KIND, EventTable, Lane
 
+# N17 of the notebook cases: overlapping events, and begins and ends that lack their partner.
+OVERLAPPING = [
+    {"name": "outer", "ph": "X", "ts": 0, "dur": 100, "pid": 1, "tid": 1},
+    {"name": "late", "ph": "X", "ts": 60, "dur": 80, "pid": 1, "tid": 1},
+    {"name": "begin", "ph": "B", "ts": 0, "pid": 1, "tid": 2},
+    {"name": "whole", "ph": "X", "ts": 0, "dur": 50, "pid": 1, "tid": 2},
+    {"ph": "E", "ts": 50, "pid": 1, "tid": 2},
+    {"ph": "E", "ts": 70, "pid": 1, "tid": 2},
+    {"name": "open", "ph": "B", "ts": 200, "pid": 1, "tid": 2},
+]
+
 
 def table(
     spans: list[tuple[int, str, int, int]], lanes: int = 1, kind: str = "run", **more: object

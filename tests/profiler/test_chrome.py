@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import tinylab
-from tests.profiler.profiles import many, table
+from tests.profiler.profiles import OVERLAPPING, many, table
 from tinylab import Tensor
 from tinylab.errors import CaptureError
 from tinylab.profiler.chrome import Cancelled
@@ -29,18 +29,6 @@ def parsed(events: Any, **kwargs: Any) -> Profile:
 def rows(events: EventTable) -> list[tuple[Any, ...]]:
     found = events.arrays()
     return sorted(zip(*(found[name].tolist() for name in found), strict=True))
-
-
-# N17 of the notebook cases: overlapping events, and begins and ends that lack their partner.
-OVERLAPPING = [
-    {"name": "outer", "ph": "X", "ts": 0, "dur": 100, "pid": 1, "tid": 1},
-    {"name": "late", "ph": "X", "ts": 60, "dur": 80, "pid": 1, "tid": 1},
-    {"name": "begin", "ph": "B", "ts": 0, "pid": 1, "tid": 2},
-    {"name": "whole", "ph": "X", "ts": 0, "dur": 50, "pid": 1, "tid": 2},
-    {"ph": "E", "ts": 50, "pid": 1, "tid": 2},
-    {"ph": "E", "ts": 70, "pid": 1, "tid": 2},
-    {"name": "open", "ph": "B", "ts": 200, "pid": 1, "tid": 2},
-]
 
 
 def test_no_duration_is_cut_or_stretched() -> None:
