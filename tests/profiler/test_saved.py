@@ -75,7 +75,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     p = Profile("p", table=many(10, 1))
     with pytest.raises(TraceError, match="is a folder"):
         p.save(tmp_path)
-    with pytest.raises(TraceError):
+    with pytest.raises(TraceError, match=r"there is no folder .*none to write x\.tlab to"):
         p.save(tmp_path / "none" / "x.tlab")
     with pytest.raises(CaptureError, match="cannot be written"):
         p.to_csv(tmp_path / "none" / "x.csv")
