@@ -166,3 +166,31 @@ def test_reading_a_large_trace_says_how_far_it_is(tmp_path: Path) -> None:
     assert "reading many.json" in said
     assert "100%" in said
     assert "reading" not in done.stdout
+
+
+@pytest.mark.parametrize("option", ["-t", "-n"])
+@pytest.mark.parametrize("count", ["0", "-2", "many"])
+def test_a_number_of_rows_is_one_or_more(
+    capsys: pytest.CaptureFixture[str], files: Path, option: str, count: str
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["profile", str(files / "run.tlab"), f"{option}={count}" if count == "-2" else option,
+              *([] if count == "-2" else [count])])  # fmt: skip
+    assert "is no number of rows: give 1 or more" in capsys.readouterr().err
+
+
+def test_what_strangers_wrote_does_not_steer_the_terminal(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    evil = "evil\x1b]0;owned\x07\x1b[2J\nnext"
+    events = [
+        {"name": evil, "ph": "X", "ts": 0, "dur": 5, "pid": 1, "tid": 1},
+        {"name": evil, "ph": "i", "ts": 1, "pid": 1, "tid": 1, "s": "g"},
+    ]
+    (tmp_path / "evil.json").write_text(json.dumps(events))
+    for options in ([], ["-s", "thread 1"]):
+        assert main(["profile", str(tmp_path / "evil.json"), *options]) == 0
+        shown = capsys.readouterr().out
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+        assert "\nnext" not in shown

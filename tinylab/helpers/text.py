@@ -115,6 +115,14 @@ def printable(loc: tuple[str, int]) -> str:
     return linecache.getline(*loc).strip()
 
 
+def without_controls(text: str) -> str:
+    r"""A text of a stranger for the terminal: control characters are written out, not obeyed.
+
+    "a\x1b[2Jb" -> the letters a \ x 1 b [ 2 J b
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def closest(name: str, names: Iterable[str]) -> str | None:
     """The nearest of some names, if one is near: "CLAG" of CLANG, LLVM -> CLANG."""
     near = difflib.get_close_matches(name, list(names), n=1)

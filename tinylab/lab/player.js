@@ -395,7 +395,9 @@ const mount = async () => {
     const model = modelOf(new Book(records[Number(el.dataset.record)]));
     const signal = new AbortController().signal;
     widget.render({ model, el, signal });
-    for (const plain of el.parentElement.querySelectorAll(".tinylab-static")) plain.hidden = true;
+    // A timeline has no player here: its picture and table stay.
+    const plains = el.parentElement.querySelectorAll(".tinylab-static:not(.tinylab-timeline)");
+    for (const plain of plains) plain.hidden = true;
   }
 };
 

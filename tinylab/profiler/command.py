@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("-s", "--source", metavar="NAME", help="show one source, such as se1, pmc0, 'CPU kernels'")
     add("-i", "--instructions", action="store_true", help="with -s: sums, a row an instruction")
-    add("-t", "--top", type=int, metavar="N", help="the N kernels that took longest")
+    add("-t", "--top", type=_count, metavar="N", help="the N kernels that took longest")
     add(
         "--interval",
         nargs=2,
@@ -27,10 +27,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--chrome", metavar="FILE", help="write a profile as a trace for Chrome and Perfetto")
     add("--csv", metavar="FILE", help="write the events of a profile, a line each")
-    add("-n", "--limit", type=int, metavar="N", help="at most N rows of a table")
+    add("-n", "--limit", type=_count, metavar="N", help="at most N rows of a table")
     add("--summary-json", action="store_true", help="all results as one JSON object a capture")
     add("--json", action="store_true", help="a JSON object a row instead of tables")
     add("--family", choices=FAMILIES, help="packet table of a bare .sqtt file")
+
+
+def _count(text: str) -> int:
+    """A number of rows, from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows: give 1 or more")
+    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -302,7 +302,7 @@ class Stream:
         try:
             _ = self.capture.program(self.info.program).code
         except CaptureError as error:
-            return f"no code object: {error.message}"
+            return error.message
         return f"instructions of {self.capture.target or 'this chip'} cannot be told apart"
 
     @property

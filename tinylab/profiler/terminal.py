@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tinylab.errors import CaptureError
-from tinylab.helpers.text import ansipad, colored
+from tinylab.helpers.text import ansipad, colored, without_controls
 from tinylab.profiler import profile_report, report
 from tinylab.profiler.capture import Capture, map_file, read_capture
 from tinylab.profiler.collected import Profile
@@ -147,10 +147,10 @@ def show(section: Section, as_json: bool = False, limit: int | None = None) -> N
         for note in section.notes:
             print(json.dumps({"table": section.title, "note": note}))
         return
-    print(_colored(section.title, "cyan"))
+    print(_colored(without_controls(section.title), "cyan"))
     _print_table(rows, section.columns)
     for note in section.notes:
-        print(_colored(note, "yellow"))
+        print(_colored(without_controls(note), "yellow"))
     print()
 
 
@@ -178,7 +178,7 @@ def _both(first: Iterable[Row], then: Iterable[Row]) -> Iterator[Row]:
 
 
 def _cell(value: object) -> str:
-    return "-" if value is None else str(value)
+    return "-" if value is None else without_controls(str(value))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:

@@ -147,9 +147,12 @@ class TinygradMagic:
             return
         if chosen.counters:
             count_kernels(shown)
-        display(self._live(still.mimebundle(shown), lambda: timeline_of(shown)))
+        static = still.mimebundle(shown)
+        display(self._live(static, lambda: timeline_of(shown), " tinylab-timeline"))
 
-    def _live(self, static: dict[str, str], make: Callable[[], Viewer]) -> dict[str, str]:
+    def _live(
+        self, static: dict[str, str], make: Callable[[], Viewer], look: str = ""
+    ) -> dict[str, str]:
         """Shows a viewer, and gives what is to be shown under it: its static form."""
         if not hasattr(self.shell, "kernel"):  # a terminal shows text, and has no use for widgets
             return static
@@ -157,7 +160,8 @@ class TinygradMagic:
         self.displays.note(shown)
         view = {"version_major": 2, "version_minor": 0, "model_id": shown.model_id}
         display({WIDGET_MIME: view, "text/plain": _first_line(static)})
-        return {**static, "text/html": f'<div class="tinylab-static">{static["text/html"]}</div>'}
+        held = f'<div class="tinylab-static{look}">{static["text/html"]}</div>'
+        return {**static, "text/html": held}
 
     def open_captures(self, line: str) -> Any:
         """`%tinycapture PATH ...`: the viewer of a profiler's captures; several are compared.
