@@ -221,8 +221,8 @@ def test_kernels_by_name_with_their_work():
     kernel = next(k for k in p.kernels.values() if k.facts.ops > 30_000)
     assert kernel.runs == 3
     assert kernel.total_ns == int(kernel.times_ns.sum())
-    assert kernel.gflops is not None
-    assert kernel.gflops == pytest.approx(kernel.facts.ops / kernel.median_ns)
+    assert kernel.gops is not None
+    assert kernel.gops == pytest.approx(kernel.facts.ops / kernel.median_ns)
     assert p.kernels[kernel.name] is kernel
     assert set(p.kernels.columns["name"].tolist()) == {k.name for k in p.kernels.values()}
     with pytest.raises(KeyError, match=f"did you mean '{kernel.name}'"):
@@ -280,7 +280,7 @@ def test_null_devices_are_profiled_too():
     with Context(DEV="NULL"), tinylab.profile() as p:
         (Tensor.empty(8, 8) + 1).realize()
     assert "NULL kernels, not run" in p.events["lane"].tolist()
-    assert all(k.gflops is None and k.gbs is None for k in p.kernels.values())
+    assert all(k.gops is None and k.gbs is None for k in p.kernels.values())
 
 
 def test_tables_print_their_first_rows():

@@ -126,8 +126,8 @@ class Kernel:
         return int(self.times_ns.max()) if self.runs else 0
 
     @property
-    def gflops(self) -> float | None:
-        """Estimated operations of the program by the median time; None where none are known."""
+    def gops(self) -> float | None:
+        """Estimated operations of any kind, 10^9 a second, by the median; None if unknown."""
         return self._rate(self.facts.ops)
 
     @property
@@ -181,7 +181,7 @@ class Kernel:
         return {
             "name": self.name, "device": self.device, "runs": self.runs,
             "total_ns": self.total_ns, "mean_ns": self.mean_ns, "median_ns": self.median_ns,
-            "longest_ns": self.longest_ns, "gflops": self.gflops, "gbs": self.gbs,
+            "longest_ns": self.longest_ns, "gops": self.gops, "gbs": self.gbs,
         }  # fmt: skip
 
     def __repr__(self) -> str:

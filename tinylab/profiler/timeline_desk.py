@@ -270,7 +270,7 @@ class TimelineDesk:
     def _work(self, number: int, duration_ns: int) -> Json:
         facts, ns = self.profile.facts[number], max(1, duration_ns)
         return {
-            "ops": facts.ops, "bytes": facts.mem, "gflops": facts.ops / ns, "gbs": facts.mem / ns,
+            "ops": facts.ops, "bytes": facts.mem, "gops": facts.ops / ns, "gbs": facts.mem / ns,
         }  # fmt: skip
 
     def _key_of(self, lane: int, event: int) -> int:

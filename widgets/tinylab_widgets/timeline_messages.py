@@ -59,7 +59,7 @@ class EventWork(TypedDict):
 
     ops: float
     bytes: float
-    gflops: float
+    gops: float
     gbs: float
 
 

@@ -46,7 +46,7 @@ export interface TimelineOverview {
 export interface EventWork {
   readonly ops: number;
   readonly bytes: number;
-  readonly gflops: number;
+  readonly gops: number;
   readonly gbs: number;
 }
 

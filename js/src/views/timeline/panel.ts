@@ -75,7 +75,7 @@ function eventParts(context: TimelineContext, event: EventInfo): HTMLElement[] {
     ...(event.kind === "copy" && event.value > 0 && event.duration_ns > 0
       ? fact("GB/s", digits(event.value / event.duration_ns))
       : []),
-    ...(work && work.ops > 0 ? fact("GFLOP/s", `${digits(work.gflops)} estimated`) : []),
+    ...(work && work.ops > 0 ? fact("Gop/s", `${digits(work.gops)} estimated`) : []),
     ...(work && work.bytes > 0 ? fact("GB/s", `${digits(work.gbs)} estimated`) : []),
   ];
   return [
