@@ -164,19 +164,26 @@ def test_a_hot_line_far_down_is_scrolled_into_sight(notebook: Opener) -> None:
     nb.check()
 
 
+# Views tell where they stand once they rest: what Python sets before that may be overwritten.
+AT_REST_MS = 1200
+
+
 def test_python_reads_and_sets_what_is_chosen(notebook: Opener) -> None:
     nb = open_capture(notebook, FOLDER)
     view = shown(nb)
     assert selection(nb)["stream"] == 0
+    nb.page.wait_for_timeout(AT_REST_MS)
     nb.python("from tinylab_widgets.capture import viewer_of; v = viewer_of(cap)")
     nb.python("v.show(stream=1)")
     nb.page.wait_for_function("() => document.querySelector('.tinylab').dataset.stream === '1'")
+    nb.page.wait_for_timeout(AT_REST_MS)
     nb.python("v.show(second=0, stretch=[2100, 2300])")
     nb.page.wait_for_function(
         "() => document.querySelector('.tinylab').dataset.compared === 'true'"
     )
     assert view.locator('[data-name="stretch"]').is_visible()
     assert view.locator(f"{LANES}:visible").count() == 2
+    nb.page.wait_for_timeout(AT_REST_MS)
     nb.python("v.show(tab='counters', counter='SQ_INSTS_VALU')")
     view.locator('.tl-counter.tl-here[data-counter="SQ_INSTS_VALU"]').wait_for()
     nb.keys("k")

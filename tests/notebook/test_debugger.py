@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.notebook.browser import Notebook
 from tests.notebook.conftest import Opener
@@ -275,7 +276,7 @@ def test_an_earlier_run_shows_its_opts_and_code_again(notebook: Opener, shots: P
         before = view.locator(".tl-code").first.inner_text()
         view.locator(".tl-run").nth(row).click()
         view.locator(f".tl-run.tl-here[data-row='{2 - row}']").wait_for()
-        assert view.locator(".tl-opt").count() == opts
+        expect(view.locator(".tl-opt")).to_have_count(opts)
         nb.page.wait_for_function(
             "before => { const now = document.querySelector('.tl-code').innerText;"
             " return now.length > 50 && now !== before; }",

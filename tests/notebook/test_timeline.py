@@ -210,6 +210,7 @@ def test_keys_search_and_figures_of_a_stretch(notebook: Opener, shots: Path) -> 
     text = panel(view)
     assert "schedule" in text
     assert "the busiest lane" in status(view)
+    nb.page.wait_for_timeout(1200)  # where a view stands is told once it rests
     start, end = (float(x) for x in nb.python(
         "from tinylab_widgets.timeline import timeline_of\n"
         "print(*timeline_of(rec_profile).selection['stretch'])").split())  # fmt: skip
