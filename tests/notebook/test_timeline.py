@@ -226,6 +226,7 @@ def test_selection_is_read_and_set_from_python(notebook: Opener) -> None:
     nb = notebook(LOAD, CELL)
     nb.run(0, 1)
     view = timeline(nb)
+    nb.page.wait_for_timeout(1200)  # where a view stands at first is told once it rests
     nb.python(
         "from tinylab_widgets.timeline import timeline_of\n"
         "view = timeline_of(rec_profile)\n"
