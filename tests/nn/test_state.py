@@ -1,6 +1,5 @@
 """State dicts, and files of them: safetensors, PyTorch's, archives; damaged ones, hostile ones."""
 
-import contextlib
 import io
 import json
 import os
@@ -264,6 +263,7 @@ def test_damaged_archives_are_errors_never_more(kind):
     """Cut, changed anywhere, or with sizes of 0x80 and 0xff in their headers."""
     read, make = ARCHIVES[kind]
     whole, rng = make(), np.random.default_rng(0)
+    refused = 0
     for n in range(60):
         raw = bytearray(whole)
         if n % 3 == 0:
@@ -274,9 +274,12 @@ def test_damaged_archives_are_errors_never_more(kind):
         else:
             for place in rng.integers(min(len(raw), 160), size=4):
                 raw[place if n % 2 else -1 - place] = rng.choice([0x80, 0xFF, 0])
-        with contextlib.suppress(FileFormatError):
+        try:
             for t in read(Tensor(bytes(raw))).values():
                 t.tolist()
+        except FileFormatError:
+            refused += 1
+    assert refused > 10
 
 
 def test_a_tensor_is_read_as_a_file(tmp_path):

@@ -124,10 +124,12 @@ def test_threads_are_advised_where_there_is_work_for_them() -> None:
 
 
 def test_an_axis_that_nothing_divides_is_padded() -> None:
-    _, advice = advised(column_sum(128, 131))
-    found = [a for a in advice.values() if any(o.op is OptOps.PADTO for o in a.opts)]
-    for each in found:
-        lowered(column_sum(128, 131), *each.opts)
+    _, advice = advised(matmul(131, 131, 131))
+    opts = advice["no_vectors"].opts
+    assert opts == (Opt(OptOps.PADTO, 1, wide()), Opt(UPCAST, 1, wide()))
+    lowered(matmul(131, 131, 131), *opts)
+    _, divided = advised(matmul(128, 128, 128))
+    assert not any(o.op is OptOps.PADTO for a in divided.values() for o in a.opts)
 
 
 @settings(max_examples=40, deadline=None)

@@ -93,4 +93,8 @@ def test_what_chose_a_device_before_dev_says_what_replaces_it(name, value, new):
 
 
 def test_other_variables_are_nobodys_business():
-    refuse_old_settings({"CPU": "0", "CPU_COUNT": "1", "CUDA_LAUNCH_BLOCKING": "1", "EMULATE": ""})
+    others = {"CPU": "0", "CPU_COUNT": "1", "CUDA_LAUNCH_BLOCKING": "1", "EMULATE": ""}
+    refuse_old_settings(others)
+    # The same with one that is refused: what was passed over did not end the search.
+    with pytest.raises(AssertionError, match="is deprecated"):
+        refuse_old_settings({**others, "CPU": "1"})
