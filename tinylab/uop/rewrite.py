@@ -9,8 +9,8 @@ bottom_up=True  the root first; a node is rewritten until no rule fires, then it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from time import perf_counter_ns as now_ns
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from tinylab.errors import RewriteError
@@ -103,14 +103,15 @@ class RewriteContext:
         return found[0]
 
     def _find_logged(self, pm: PatternMatcher, node: UOp) -> UOp | None:
-        assert self.log is not None, "only with a log"
-        start = time.perf_counter_ns()
+        start = now_ns()
         found = pm.find(node, self.ctx)
         if found is None:
             return None
+        elapsed = now_ns() - start
         result, rule = found
         self.last_rule = rule
-        self.log.append((rule, node, result, time.perf_counter_ns() - start))
+        assert self.log is not None, "only with a log"
+        self.log.append((rule, node, result, elapsed))
         return result
 
     def _endless(self, rules: list[Rule]) -> NoReturn:
