@@ -70,7 +70,8 @@ def run(rounds: int = 5) -> None:
                 nb.page.wait_for_function(_VIEWS, arg=n + 1)
                 first.append(time.perf_counter() - start)
                 nb.wait_idle()
-                nb.ready(n)
+                nb.ready(n).hover()  # as whoever steps by keys comes to it
+                nb.page.wait_for_timeout(BETWEEN_MS)
                 passes += [_stepped(nb, n, "]") for _ in range(PASSES)]
                 nb.keys(*["["] * BACK, view=n, delay_ms=BETWEEN_MS)
                 matches += [_stepped(nb, n, "ArrowRight") for _ in range(MATCHES)]

@@ -62,6 +62,16 @@ export interface SceneOptions {
   readonly charWidth: number;
 }
 
+/** How a graph is drawn until the user asks for another way. */
+export const SCENE_OPTIONS: SceneOptions = {
+  inline: true,
+  ghosts: true,
+  foldAbove: 2500,
+  keep: 600,
+  opened: [],
+  charWidth: 6.65,
+};
+
 export interface OldPlace {
   readonly x: number;
   readonly rank: number;

@@ -24,6 +24,8 @@ export interface Shown {
 
 const KEPT_STEPS = 4000;
 const KEPT_NODES = 400_000;
+/** Steps that are described once: the one that is shown, and those that keys may ask for. */
+const KEPT_SHOWN = 8;
 
 export const keyOf = (at: At): string => `${at.pass}:${at.k}`;
 export const sameAt = (a: At | null, b: At | null): boolean =>
@@ -37,7 +39,7 @@ export const sameAt = (a: At | null, b: At | null): boolean =>
 export class StepCache {
   #nodes = new Map<number, Node>();
   #steps = new Map<string, Step>();
-  #shown: { key: string; value: Shown } | null = null;
+  #shown = new Map<string, Shown>();
 
   get nodes(): ReadonlyMap<number, Node> {
     return this.#nodes;
@@ -53,22 +55,20 @@ export class StepCache {
     for (const node of step.gone) this.#nodes.set(node.id, node);
     const kept = { ...step, nodes: [] };
     this.#steps.set(keyOf(step), kept);
-    if (this.#steps.size > KEPT_STEPS) {
-      const oldest = this.#steps.keys().next().value;
-      if (oldest !== undefined) this.#steps.delete(oldest);
-    }
+    dropOldest(this.#steps, KEPT_STEPS);
   }
 
   clear(): void {
     this.#nodes = new Map();
     this.#steps = new Map();
-    this.#shown = null;
+    this.#shown = new Map();
   }
 
   /** The step as it is drawn, or null if it, or any node of its graph, is not here. */
   get(at: At): Shown | null {
     const key = keyOf(at);
-    if (this.#shown?.key === key) return this.#shown.value;
+    const known = this.#shown.get(key);
+    if (known) return known;
     const step = this.#steps.get(key);
     if (!step) return null;
     const { order, missing } = reach(this.#nodes, [step.root]);
@@ -77,7 +77,8 @@ export class StepCache {
       return null;
     }
     const value = this.#describe(step, order);
-    this.#shown = { key, value };
+    this.#shown.set(key, value);
+    dropOldest(this.#shown, KEPT_SHOWN);
     return value;
   }
 
@@ -92,4 +93,11 @@ export class StepCache {
     const gone = under(step.before).filter((id) => isGone.has(id) && !now.has(id));
     return { step, order, nodes: this.#nodes, added, gone, rebuilt };
   }
+}
+
+/** Drops what came first from a map that has one entry too many. */
+function dropOldest<V>(map: Map<string, V>, most: number): void {
+  if (map.size <= most) return;
+  const [oldest] = map.keys();
+  if (oldest !== undefined) map.delete(oldest);
 }

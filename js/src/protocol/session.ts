@@ -19,6 +19,8 @@ export interface SessionState {
   readonly at: At | null;
   /** What is drawn: it follows `at` as answers come. */
   readonly shown: Shown | null;
+  /** Steps that the next keys are likely to ask for, as far as they are here. */
+  readonly ahead: readonly At[];
   readonly link: Link;
   /** A sentence about the last thing that failed. */
   readonly problem: string | null;
@@ -76,6 +78,7 @@ export class Session {
       overview: null,
       at: null,
       shown: null,
+      ahead: [],
       link: "ready",
       problem: null,
       node: null,
@@ -110,6 +113,7 @@ export class Session {
       overview,
       at,
       shown: at ? this.cache.get(at) : null,
+      ahead: [],
       node: first?.failed?.node ?? null,
       sought: null,
       kernel: overview?.kernels[0]?.id ?? null,
@@ -310,8 +314,10 @@ export class Session {
 
   /** Asks, one after the other, for what the next keys are likely to want. */
   #prefetch(at: At): void {
+    const near = this.#near(at);
+    this.state.set({ ahead: near.filter((place) => this.cache.has(place)) });
     if (this.client.link !== "ready" || this.client.isBusy("prefetch")) return;
-    const next = this.#near(at).find((place) => !this.cache.has(place));
+    const next = near.find((place) => !this.cache.has(place));
     if (!next) return;
     this.client
       .ask("step", { ...next, from: at }, "prefetch")
@@ -323,12 +329,14 @@ export class Session {
       .catch(() => {});
   }
 
+  /** The next match first, then the next pass. */
   #near(at: At): At[] {
     const matches = this.place(at.pass)?.pass.matches ?? 0;
     const ahead = Array.from({ length: PREFETCH }, (_, n) => ({ pass: at.pass, k: at.k + n + 1 }));
     const pass = this.#passBeside(1);
-    const within = ahead.filter(({ k }) => k <= matches);
-    return pass ? [...within, { pass: pass.id, k: 0 }] : within;
+    const [first, ...more] = ahead.filter(({ k }) => k <= matches);
+    const next = pass ? { pass: pass.id, k: 0 } : undefined;
+    return [first, next, ...more].filter((place) => place !== undefined);
   }
 
   #onLink(link: Link): void {

@@ -60,7 +60,10 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
   openView(el, root, session, commands, signal);
   view.watch(["tab"], () => (root.dataset.tab = view.now.tab), signal);
   session.state.watch(["at", "shown", "link"], () => markReady(root, session), signal);
-  root.addEventListener("focusin", () => session.lookAhead(), { signal, once: true });
+  // Who comes here, by pointer or by keys, is about to step.
+  for (const coming of ["focusin", "pointerenter"]) {
+    root.addEventListener(coming, () => session.lookAhead(), { signal, once: true });
+  }
   session.state.watch(["reveal"], () => comeIntoSight(context), signal);
 }
 

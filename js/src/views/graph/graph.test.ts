@@ -3,22 +3,13 @@ import { FakeHost } from "../../../dev/host.ts";
 import { type FakeRecord, largeRecord, matmulRecord, stepOf } from "../../../dev/record.ts";
 import { atOnce } from "../../base/slices.ts";
 import { layoutNow } from "../../layout/layered.ts";
-import { buildScene, type SceneOptions } from "../../layout/scene.ts";
+import { buildScene, SCENE_OPTIONS } from "../../layout/scene.ts";
 import { StepCache } from "../../protocol/cache.ts";
 import { Session } from "../../protocol/session.ts";
 import { mountDebugger } from "../debugger.ts";
 import { type Box, type Camera, fitScale, READABLE, type Size } from "./camera.ts";
 import { around, Picture } from "./picture.ts";
 import { Sight } from "./sight.ts";
-
-const OPTIONS: SceneOptions = {
-  inline: true,
-  ghosts: true,
-  foldAbove: 2500,
-  keep: 600,
-  opened: [],
-  charWidth: 6.65,
-};
 
 /** The same numbers for the same seed, from 0 to 1. */
 function randoms(seed: number): () => number {
@@ -31,7 +22,7 @@ function randoms(seed: number): () => number {
 
 function pictureOf(cache: StepCache, record: FakeRecord, pass: number, k: number): Picture {
   cache.put(stepOf(record, pass, k, null));
-  const scene = buildScene(cache.get({ pass, k })!, OPTIONS, () => undefined);
+  const scene = buildScene(cache.get({ pass, k })!, SCENE_OPTIONS, () => undefined);
   return atOnce(Picture.steps(scene, layoutNow(scene.input)));
 }
 

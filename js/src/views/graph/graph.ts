@@ -1,24 +1,22 @@
 /** The graph of the step that is shown: laid out in a worker, painted on a canvas. */
-import { inSlices, type Steps } from "../../base/slices.ts";
 import { plural } from "../../base/text.ts";
-import { LayoutCancelled, requestLayout } from "../../layout/client.ts";
-import { type Scene, sceneSteps } from "../../layout/scene.ts";
-import { type Shown, sameAt } from "../../protocol/cache.ts";
+import { SCENE_OPTIONS, type SceneOptions } from "../../layout/scene.ts";
+import { keyOf, type Shown, sameAt } from "../../protocol/cache.ts";
 import type { Session } from "../../protocol/session.ts";
 import { h, onResize, perFrame, setText } from "../dom.ts";
 import { type Palette, readPalette } from "../theme.ts";
 import { type Camera, fitTo, type Size, seen } from "./camera.ts";
+import { Drafts, type Drawn } from "./drafts.ts";
 import { paint } from "./paint.ts";
-import { Picture } from "./picture.ts";
-import { oldPlaces, startPlaces } from "./places.ts";
+import type { Picture } from "./picture.ts";
+import { startPlaces } from "./places.ts";
 import { watchPointer } from "./pointer.ts";
 import { Sight } from "./sight.ts";
 
 const MOVE_MS = 160;
 const MOVE_UP_TO = 700;
-const FOLD_ABOVE = 2500;
-const FOLD_KEEP = 600;
-const CHAR_WIDTH = 6.65;
+/** Pictures of larger graphs are made when they are wanted, not on suspicion. */
+const AHEAD_UP_TO = 5000;
 
 export type Direction = "up" | "down" | "left" | "right";
 
@@ -29,22 +27,21 @@ export class GraphView {
   readonly #note = h("div", { class: "tl-graph-note", hidden: true });
   readonly #legend = h("div", { class: "tl-graph-legend" });
   readonly #redraw: () => void;
-  #picture: Picture | null = null;
-  #drawn: Shown | null = null;
+  #drawn: Drawn | null = null;
+  #painted = false;
   readonly #sight = new Sight();
   #palette: Palette | null = null;
   #hovered: number | null = null;
-  #order: AbortController | null = null;
+  readonly #drafts = new Drafts();
+  /** The step whose picture is awaited. */
+  #awaited: Shown | null = null;
   #from: Map<number, { x: number; y: number }> | null = null;
   #movedSince = 0;
   /** Nodes of which one is to be brought into sight, when the step is drawn. */
   #wanted: readonly number[] = [];
   /** The lines of which something was brought into sight. */
   #lines: readonly number[] = [];
-  #inline = true;
-  #ghosts = true;
-  #fold = true;
-  #opened: number[] = [];
+  #options = SCENE_OPTIONS;
 
   constructor(
     private readonly session: Session,
@@ -60,7 +57,8 @@ export class GraphView {
     session.state.watch(["at"], () => this.#want([]), signal);
     session.state.watch(["sought"], () => this.#wantNode(), signal);
     session.state.watch(["marks"], () => this.#wantLines(), signal);
-    signal.addEventListener("abort", () => this.#order?.abort(), { once: true });
+    session.state.watch(["ahead"], () => this.#lookAhead(), signal);
+    signal.addEventListener("abort", () => this.#drafts.stop(), { once: true });
   }
 
   // What the keys and the pointer ask for.
@@ -79,7 +77,8 @@ export class GraphView {
   }
 
   get options(): { inline: boolean; ghosts: boolean; fold: boolean } {
-    return { inline: this.#inline, ghosts: this.#ghosts, fold: this.#fold };
+    const { inline, ghosts, foldAbove } = this.#options;
+    return { inline, ghosts, fold: foldAbove === SCENE_OPTIONS.foldAbove };
   }
 
   hover(x: number, y: number): void {
@@ -100,7 +99,7 @@ export class GraphView {
   open(x: number, y: number): void {
     const id = this.#at(x, y);
     if (id === null || !this.#picture?.scene.folded) return;
-    this.#opened = [...this.#opened, id].slice(-8);
+    this.#open(id);
     this.#wanted = [id];
     void this.#follow(false);
   }
@@ -115,9 +114,10 @@ export class GraphView {
   }
 
   toggle(option: "inline" | "ghosts" | "fold"): void {
-    if (option === "inline") this.#inline = !this.#inline;
-    else if (option === "ghosts") this.#ghosts = !this.#ghosts;
-    else this.#fold = !this.#fold;
+    const { inline, ghosts, fold } = this.options;
+    if (option === "inline") this.#set({ inline: !inline });
+    else if (option === "ghosts") this.#set({ ghosts: !ghosts });
+    else this.#set({ foldAbove: fold ? Number.POSITIVE_INFINITY : SCENE_OPTIONS.foldAbove });
     void this.#follow(option === "fold");
   }
 
@@ -129,9 +129,9 @@ export class GraphView {
 
   /** Takes back the layout that is being made; true if there was one. */
   cancel(): boolean {
-    if (!this.#order) return false;
-    this.#order.abort();
-    this.#order = null;
+    if (!this.#awaited) return false;
+    this.#drafts.stop();
+    this.#awaited = null;
     this.#say("The layout was cancelled. Press r to lay the graph out.", false);
     return true;
   }
@@ -155,6 +155,10 @@ export class GraphView {
     if (next !== null) this.session.choose(next);
   }
 
+  get #picture(): Picture | null {
+    return this.#drawn?.picture ?? null;
+  }
+
   // How a step becomes a picture.
 
   async #follow(afresh: boolean): Promise<void> {
@@ -163,56 +167,62 @@ export class GraphView {
       this.#redraw();
       return;
     }
-    this.#order?.abort();
-    const order = new AbortController();
-    this.#order = order;
-    if (shown.step.pass !== this.#drawn?.step.pass) this.#opened = [];
+    this.#awaited = shown;
+    this.#options = this.#optionsFor(shown);
     const slow = setTimeout(() => {
-      if (!order.signal.aborted) {
+      if (this.#awaited === shown) {
         this.#say(`Laying out ${plural(shown.order.length, "node")} …`, true);
       }
     }, 150);
     try {
-      const built = await inSlices(this.#scene(shown, afresh), order.signal);
-      if (!built) return;
-      const layout = await requestLayout(built.value.input, order.signal);
-      const drawn = await inSlices(Picture.steps(built.value, layout), order.signal);
-      if (!drawn || this.#order !== order || this.signal.aborted) return;
-      this.#order = null;
-      this.#canvas.dataset.slices = String(built.slices);
-      this.#take(shown, drawn.value, afresh);
+      const from = afresh ? null : this.#drawn;
+      const made = await this.#drafts.wanted({ shown, from, options: this.#options });
+      if (!made || this.#awaited !== shown || this.signal.aborted) return;
+      this.#awaited = null;
+      this.#canvas.dataset.slices = String(made.slices);
+      this.#take(made, afresh);
     } catch (error) {
-      if (!(error instanceof LayoutCancelled)) this.session.report(error);
+      this.session.report(error);
     } finally {
       clearTimeout(slow);
     }
   }
 
-  *#scene(shown: Shown, afresh: boolean): Steps<Scene> {
-    const old = afresh ? () => undefined : oldPlaces(this.#picture, this.#drawn, shown);
-    yield;
-    return yield* sceneSteps(
-      shown,
-      {
-        inline: this.#inline,
-        ghosts: this.#ghosts,
-        foldAbove: this.#fold ? FOLD_ABOVE : Number.POSITIVE_INFINITY,
-        keep: FOLD_KEEP,
-        opened: this.#opened,
-        charWidth: CHAR_WIDTH,
-      },
-      old,
-    );
+  /** Makes the pictures that the next keys may ask for, while nobody waits for one. */
+  #lookAhead(): void {
+    const from = this.#drawn;
+    const { ahead, shown } = this.session.state.now;
+    if (!from || !this.#painted || this.#awaited || from.shown !== shown) return;
+    if (shown.order.length > AHEAD_UP_TO) return;
+    const steps = ahead.map((at) => this.session.cache.get(at)).filter((step) => step !== null);
+    const subjects = steps.map((next) => ({ shown: next, from, options: this.#optionsFor(next) }));
+    void this.#drafts.ahead(subjects);
   }
 
-  #take(shown: Shown, picture: Picture, afresh: boolean): void {
+  /** What was opened in a folded graph stays open within its pass. */
+  #optionsFor(shown: Shown): SceneOptions {
+    const stays = shown.step.pass === this.#drawn?.shown.step.pass;
+    return stays || this.#options.opened.length === 0
+      ? this.#options
+      : { ...this.#options, opened: [] };
+  }
+
+  #set(options: Partial<SceneOptions>): void {
+    this.#options = { ...this.#options, ...options };
+  }
+
+  #open(id: number): void {
+    this.#set({ opened: [...this.#options.opened, id].slice(-8) });
+  }
+
+  #take({ shown, picture }: Drawn, afresh: boolean): void {
     const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    const moves = !calm && picture.scene.nodes.length <= MOVE_UP_TO && this.#picture !== null;
-    this.#from = moves ? startPlaces(this.#picture, this.#drawn, shown, picture) : null;
+    const moves = !calm && picture.scene.nodes.length <= MOVE_UP_TO && this.#drawn !== null;
+    this.#from = moves ? startPlaces(this.#drawn, shown, picture) : null;
     this.#movedSince = performance.now();
     this.#sight.take(!afresh && this.#isNear(shown));
-    this.#picture = picture;
-    this.#drawn = shown;
+    this.#drawn = { shown, picture };
+    this.#painted = false;
     this.#seek();
     this.#say(
       picture.scene.folded
@@ -230,7 +240,7 @@ export class GraphView {
 
   /** Whether a step continues the one that is drawn: its own pass, or a pass that takes its graph. */
   #isNear(shown: Shown): boolean {
-    const drawn = this.#drawn;
+    const drawn = this.#drawn?.shown;
     return drawn?.step.pass === shown.step.pass || drawn?.step.root === shown.step.root;
   }
 
@@ -254,8 +264,9 @@ export class GraphView {
 
   /** Brings what is wanted into sight, once its step is drawn. */
   #seek(): void {
-    const [wanted, picture, shown] = [this.#wanted, this.#picture, this.#drawn];
-    if (wanted.length === 0 || !picture || !shown) return;
+    const wanted = this.#wanted;
+    if (wanted.length === 0 || !this.#drawn) return;
+    const { picture, shown } = this.#drawn;
     if (!sameAt(this.session.state.now.at, shown.step)) return;
     const drawn = wanted.filter((id) => picture.scene.index.has(id));
     if (drawn.length === 0 && this.#unfold(wanted.at(-1)!, shown)) return;
@@ -267,9 +278,10 @@ export class GraphView {
   /** Draws a node that is folded away, written into its users, or hidden as gone. */
   #unfold(id: number, shown: Shown): boolean {
     const isGone = shown.gone.includes(id);
-    if (this.#opened.includes(id) || !(isGone || shown.order.includes(id))) return false;
-    this.#ghosts ||= isGone;
-    this.#opened = [...this.#opened, id].slice(-8);
+    const { opened, ghosts } = this.#options;
+    if (opened.includes(id) || !(isGone || shown.order.includes(id))) return false;
+    this.#set({ ghosts: ghosts || isGone });
+    this.#open(id);
     void this.#follow(false);
     return true;
   }
@@ -283,25 +295,16 @@ export class GraphView {
     const { width, height } = this.size;
     if (width < 2 || height < 2) return;
     const ratio = globalThis.devicePixelRatio || 1;
-    const pixelWidth = Math.round(width * ratio);
-    const pixelHeight = Math.round(height * ratio);
-    if (this.#canvas.width !== pixelWidth || this.#canvas.height !== pixelHeight) {
-      this.#canvas.width = pixelWidth;
-      this.#canvas.height = pixelHeight;
-    }
-    const context = this.#canvas.getContext("2d");
-    if (!context) return;
+    const context = this.#contextFor(Math.round(width * ratio), Math.round(height * ratio));
+    if (!context || !this.#drawn) return;
     this.#palette ??= readPalette(this.root);
     const { shown, node, marks } = this.session.state.now;
-    if (!this.#picture) {
-      context.clearRect(0, 0, pixelWidth, pixelHeight);
-      return;
-    }
-    const camera = this.#sight.look(this.#picture);
+    const { picture, shown: drawn } = this.#drawn;
+    const camera = this.#sight.look(picture);
     const progress = this.#from ? (performance.now() - this.#movedSince) / MOVE_MS : 1;
     const marked = new Set(marks && shown ? (marks.nodes[String(shown.step.pass)] ?? []) : []);
     this.#canvas.dataset.marked = String(marked.size);
-    paint(context, this.#picture, {
+    paint(context, picture, {
       camera,
       size: this.size,
       ratio,
@@ -312,11 +315,23 @@ export class GraphView {
       from: this.#from,
       progress: Math.min(1, progress),
     });
-    this.#canvas.dataset.painted = `${this.#drawn?.step.pass}:${this.#drawn?.step.k}`;
+    this.#canvas.dataset.painted = keyOf(drawn.step);
     this.#canvas.dataset.scale = camera.scale.toFixed(3);
     this.#canvas.dataset.sight = this.#inSight(camera, marked).join(" ");
     if (progress < 1) this.#redraw();
     else this.#from = null;
+    if (this.#painted) return;
+    this.#painted = true;
+    setTimeout(() => this.#lookAhead());
+  }
+
+  /** The canvas at its size in pixels, which empties it when it is another. */
+  #contextFor(width: number, height: number): CanvasRenderingContext2D | null {
+    if (this.#canvas.width !== width || this.#canvas.height !== height) {
+      this.#canvas.width = width;
+      this.#canvas.height = height;
+    }
+    return this.#canvas.getContext("2d");
   }
 
   /** What of the step, and of what is chosen, is in sight: for tests, and for whom sees nothing. */

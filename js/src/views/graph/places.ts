@@ -2,6 +2,7 @@
 import { pairRebuilt } from "../../layout/pair.ts";
 import type { OldPlace } from "../../layout/scene.ts";
 import type { Shown } from "../../protocol/cache.ts";
+import type { Drawn } from "./drafts.ts";
 import type { Picture } from "./picture.ts";
 
 /**
@@ -9,15 +10,11 @@ import type { Picture } from "./picture.ts";
  *
  * Nodes outside the part that was drawn have none.
  */
-export function oldPlaces(
-  picture: Picture | null,
-  drawn: Shown | null,
-  next: Shown,
-): (id: number) => OldPlace | undefined {
-  if (!picture || !drawn) return () => undefined;
-  const { scene, layout } = picture;
+export function oldPlaces(drawn: Drawn | null, next: Shown): (id: number) => OldPlace | undefined {
+  if (!drawn) return () => undefined;
+  const { scene, layout } = drawn.picture;
   const isOld = (id: number): boolean => scene.index.has(id);
-  const pairs = pairRebuilt(next.nodes, next.step.root, drawn.step.root, isOld);
+  const pairs = pairRebuilt(next.nodes, next.step.root, drawn.shown.step.root, isOld);
   const { before, after } = next.step;
   return (id) => {
     const at = scene.index.get(id) ?? scene.index.get(pairs.get(id) ?? -1);
@@ -35,15 +32,15 @@ export function oldPlaces(
 
 /** Places of a picture's nodes under the ids of the next one, for a smooth change. */
 export function startPlaces(
-  picture: Picture | null,
-  drawn: Shown | null,
+  drawn: Drawn | null,
   next: Shown,
   nextPicture: Picture,
 ): Map<number, { x: number; y: number }> {
   const places = new Map<number, { x: number; y: number }>();
-  if (!picture || !drawn) return places;
+  if (!drawn) return places;
+  const { picture, shown } = drawn;
   const isOld = (id: number): boolean => picture.scene.index.has(id);
-  const pairs = pairRebuilt(next.nodes, next.step.root, drawn.step.root, isOld);
+  const pairs = pairRebuilt(next.nodes, next.step.root, shown.step.root, isOld);
   for (const node of nextPicture.scene.nodes) {
     const centre = picture.centre(node.id) ?? picture.centre(pairs.get(node.id) ?? -1);
     if (centre) places.set(node.id, centre);
