@@ -1,16 +1,8 @@
 /** How long layouts take: `npm run bench`. Figures to look at, never a test. */
 import { layoutNow } from "../src/layout/layered.ts";
-import { buildScene } from "../src/layout/scene.ts";
+import { buildScene, SCENE_OPTIONS } from "../src/layout/scene.ts";
 import { StepCache } from "../src/protocol/cache.ts";
 import { largeRecord, stepOf } from "./record.ts";
-
-const ALL = {
-  inline: true,
-  ghosts: true,
-  keep: 600,
-  opened: [],
-  charWidth: 6.65,
-};
 
 for (const nodes of [320, 2_000, 10_000, 70_000]) {
   const record = largeRecord(nodes);
@@ -22,7 +14,7 @@ for (const nodes of [320, 2_000, 10_000, 70_000]) {
     let text = "";
     for (let run = 0; run < 5; run += 1) {
       const start = performance.now();
-      const scene = buildScene(shown, { ...ALL, foldAbove }, () => undefined);
+      const scene = buildScene(shown, { ...SCENE_OPTIONS, foldAbove }, () => undefined);
       const middle = performance.now();
       const layout = layoutNow(scene.input);
       times.push(performance.now() - start);

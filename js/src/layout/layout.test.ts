@@ -5,19 +5,11 @@ import { type Shown, StepCache } from "../protocol/cache.ts";
 import { near } from "./fold.ts";
 import { layered, layoutNow } from "./layered.ts";
 import { pairRebuilt } from "./pair.ts";
-import { buildScene, type Scene, type SceneOptions, sceneSteps } from "./scene.ts";
+import { buildScene, SCENE_OPTIONS, type Scene, sceneSteps } from "./scene.ts";
 import type { Layout, LayoutInput } from "./types.ts";
 import { type LayoutDone, type LayoutOrder, serve } from "./worker.ts";
 
-const OPTIONS: SceneOptions = {
-  inline: true,
-  ghosts: true,
-  foldAbove: 2500,
-  keep: 600,
-  opened: [],
-  charWidth: 6.65,
-};
-const ALL = { ...OPTIONS, foldAbove: Number.POSITIVE_INFINITY };
+const ALL = { ...SCENE_OPTIONS, foldAbove: Number.POSITIVE_INFINITY };
 
 function shownAt(record: ReturnType<typeof matmulRecord>, pass: number, k: number): Shown {
   const cache = new StepCache();
@@ -128,7 +120,7 @@ describe("stability", () => {
     const pairs = before
       ? pairRebuilt(shown.nodes, shown.step.root, before.shown.step.root, isOld)
       : new Map();
-    const scene = buildScene(shown, OPTIONS, (id) => {
+    const scene = buildScene(shown, SCENE_OPTIONS, (id) => {
       const at = before?.scene.index.get(id) ?? before?.scene.index.get(pairs.get(id));
       return at === undefined
         ? undefined
@@ -167,12 +159,12 @@ describe("stability", () => {
 
 describe("scene", () => {
   it("writes constants into their users, and a shape as a tuple", () => {
-    const scene = buildScene(shownAt(matmulRecord(), 1, 0), OPTIONS, () => undefined);
+    const scene = buildScene(shownAt(matmulRecord(), 1, 0), SCENE_OPTIONS, () => undefined);
     expect(scene.nodes.find((node) => node.title === "RESHAPE")?.detail).toBe("• (64, 1, 64)");
     expect(scene.nodes.some((node) => node.title === "CONST")).toBe(false);
     const whole = buildScene(
       shownAt(matmulRecord(), 1, 0),
-      { ...OPTIONS, inline: false },
+      { ...SCENE_OPTIONS, inline: false },
       () => undefined,
     );
     expect(whole.nodes.some((node) => node.title === "CONST")).toBe(true);
@@ -180,16 +172,16 @@ describe("scene", () => {
 
   it("marks the node before as gone and the node after, and sets them side by side", () => {
     const shown = shownAt(matmulRecord(), 1, 1);
-    const scene = buildScene(shown, OPTIONS, () => undefined);
+    const scene = buildScene(shown, SCENE_OPTIONS, () => undefined);
     const before = scene.nodes.find((node) => node.role === "before")!;
     expect([before.title, before.mark]).toEqual(["MUL", "gone"]);
     expect(scene.nodes.find((node) => node.role === "after")?.title).toBe("REDUCE");
-    const without = buildScene(shown, { ...OPTIONS, ghosts: false }, () => undefined);
+    const without = buildScene(shown, { ...SCENE_OPTIONS, ghosts: false }, () => undefined);
     expect(without.nodes.some((node) => node.mark === "gone")).toBe(false);
   });
 
   it("folds a huge graph around its change and says how much is hidden", () => {
-    const scene = buildScene(shownAt(largeRecord(4000), 1, 1), OPTIONS, () => undefined);
+    const scene = buildScene(shownAt(largeRecord(4000), 1, 1), SCENE_OPTIONS, () => undefined);
     expect(scene.folded).toBe(true);
     expect(scene.nodes.length).toBeLessThanOrEqual(600);
     expect(scene.nodes.some((node) => node.role === "after")).toBe(true);
@@ -264,7 +256,7 @@ describe("a node on which a rule raised", () => {
     const failed = { message: "ValueError: no", rule: null, node };
     const scene = buildScene(
       { ...shown, step: { ...shown.step, failed } },
-      { ...OPTIONS, foldAbove: 100, keep: 50 },
+      { ...SCENE_OPTIONS, foldAbove: 100, keep: 50 },
       () => undefined,
     );
     expect(scene.folded).toBe(true);
