@@ -122,4 +122,5 @@ def pass_row(record: Record, shown: PassRecord) -> Json:
         "place": {"file": shown.place[0], "line": shown.place[1]},
         "failed": shown.error is not None,
         "parent": shown.parent,
+        "realize": shown.batch,
     }

@@ -36,6 +36,7 @@ class PassInfo(TypedDict):
     place: Place | None
     failed: bool
     parent: NotRequired[int | None]
+    realize: NotRequired[int]  # the number of the realize that it ran in; 0 outside of any
 
 
 class StageInfo(TypedDict):

@@ -1,8 +1,9 @@
 /** The overview as it travels: its passes are short rows, since there may be thousands. */
 import type { Overview, PassInfo } from "./types.ts";
 
-/** id, kind, matches, µs, changed, nodes, failed, parent */
-type PassRow = readonly [number, number, number, number, number, number, number, number | null];
+/** id, kind, matches, µs, changed, nodes, failed, parent, realize */
+type PassRow = readonly [...Numbers, parent: number | null, realize?: number];
+type Numbers = readonly [number, number, number, number, number, number, number];
 type PassKind = readonly [name: string, direction: string, file: string, line: number];
 
 /** An overview from the wire, with or without packed passes. */
@@ -19,7 +20,7 @@ export function unpackOverview(data: unknown): Overview | null {
 }
 
 function unpackPass(row: PassRow, kinds: readonly PassKind[]): PassInfo {
-  const [id, kind, matches, elapsed, changed, nodes, failed, parent] = row;
+  const [id, kind, matches, elapsed, changed, nodes, failed, parent, realize] = row;
   const [name, direction, file, line] = kinds[kind]!;
   return {
     id,
@@ -32,5 +33,6 @@ function unpackPass(row: PassRow, kinds: readonly PassKind[]): PassInfo {
     place: file ? { file, line } : null,
     failed: failed === 1,
     parent,
+    realize,
   };
 }

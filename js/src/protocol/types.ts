@@ -24,6 +24,8 @@ export interface PassInfo {
   readonly place: Place | null;
   readonly failed: boolean;
   readonly parent?: number | null;
+  /** The number of the realize that it ran in; 0 outside of any. */
+  readonly realize?: number;
 }
 
 /** A stage of the way from tensor graph to program, with its passes in their order. */

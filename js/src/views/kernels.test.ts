@@ -226,6 +226,16 @@ describe("borders between parts", () => {
       ["split-left", "split-side", "split-bench", "split-table"].map((n) => named(root, n).role),
     ).toEqual(["separator", "separator", "separator", "separator"]);
   });
+
+  it("stay where they are when the cell runs again, until they go back", () => {
+    const property = "--tl-left";
+    const bar = named(kernels(matmulRecord()).root, "split-left");
+    press(bar, "ArrowRight");
+    const { root: again } = kernels(matmulRecord());
+    expect(again.style.getPropertyValue(property)).toBe("120px");
+    press(named(again, "split-left"), "Enter");
+    expect(kernels(matmulRecord()).root.style.getPropertyValue(property)).toBe("");
+  });
 });
 
 describe("a kernel that goes while a step is on its way", () => {

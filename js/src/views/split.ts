@@ -20,6 +20,15 @@ const STEPS = {
   bottom: { ArrowDown: 1, ArrowUp: -1 },
 } as const;
 
+const KEY = Symbol.for("tinylab.splits.v1");
+
+/** The sizes that were chosen on this page: a cell that runs again makes a new view. */
+function sizes(): Map<string, number> {
+  const page = globalThis as { [KEY]?: Map<string, number> };
+  page[KEY] ??= new Map();
+  return page[KEY];
+}
+
 /** A border of a panel. It lies in the panel, which must be positioned. */
 export function splitter(root: HTMLElement, panel: HTMLElement, split: Split): HTMLElement {
   const { side, property, least, label } = split;
@@ -32,9 +41,11 @@ export function splitter(root: HTMLElement, panel: HTMLElement, split: Split): H
     root.style.setProperty(property, `${now}px`);
     bar.setAttribute("aria-valuenow", String(now));
     bar.setAttribute("aria-valuemax", String(Math.round(most)));
+    sizes().set(property, now);
   };
   const reset = (): void => {
     root.style.removeProperty(property);
+    sizes().delete(property);
     bar.setAttribute("aria-valuenow", String(Math.round(size(panel))));
   };
   const drag = (down: PointerEvent): void => {
@@ -63,6 +74,8 @@ export function splitter(root: HTMLElement, panel: HTMLElement, split: Split): H
     event.preventDefault();
     event.stopPropagation();
   };
+  const known = sizes().get(property);
+  if (known !== undefined) root.style.setProperty(property, `${known}px`);
   const bar = h("div", {
     class: `tl-split tl-split-${side}`,
     role: "separator",

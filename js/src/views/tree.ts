@@ -58,7 +58,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
         },
       },
       h("span", { class: "tl-twist", "aria-hidden": "true" }, open ? "▾" : "▸"),
-      h("span", { class: "tl-stage-name" }, name),
+      stageName(name),
       h("span", { class: "tl-number" }, count(matches)),
       h("span", { class: "tl-time" }, duration(stage.elapsed_us)),
     );
@@ -107,6 +107,16 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
     return row;
   };
 
+  const passRows = (stage: StageInfo, shown: readonly PassInfo[]): HTMLElement[] => {
+    const places = placesOf(stage);
+    const several = new Set(stage.passes.map((pass) => pass.realize)).size > 1;
+    return shown.flatMap((pass, i) => {
+      const row = passRow(pass, places.get(pass.id) ?? "");
+      const follows = !several || pass.realize === shown[i - 1]?.realize;
+      return follows ? [row] : [realizeRow(pass), row];
+    });
+  };
+
   const build = (): void => {
     const overview = session.state.now.overview;
     const all = view.now.allPasses;
@@ -119,9 +129,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
       const shown = stage.passes.filter((pass) => all || worthShowing(pass));
       folded += stage.passes.length - stage.passes.filter(worthShowing).length;
       items.push(stageRow(stage));
-      const places = placesOf(stage);
-      if (isOpen(stage))
-        items.push(...shown.map((pass) => passRow(pass, places.get(pass.id) ?? "")));
+      if (isOpen(stage)) items.push(...passRows(stage, shown));
     }
     list.replaceChildren(...items);
     const first = items[0];
@@ -172,6 +180,23 @@ function passTitle(pass: PassInfo): string {
     `${pass.name}: ${plural(pass.matches, "match")}, ${plural(pass.nodes, "node")}, ` +
     `${duration(pass.elapsed_us)}, ${pass.direction}${place}`
   );
+}
+
+/** A name and the number that tells twins apart, which stays in sight when the name is cut. */
+function stageName(title: string): HTMLElement {
+  const [name, number] = title.split(" #");
+  return h(
+    "span",
+    { class: "tl-stage-name" },
+    h("span", { class: "tl-clip" }, name),
+    number ? ` #${number}` : null,
+  );
+}
+
+/** Tells the passes of one realize from those of the next, which bear the same names. */
+function realizeRow({ realize }: PassInfo): HTMLElement {
+  const text = realize ? `realize ${realize}` : "between realizes";
+  return h("div", { class: "tl-realize tl-faint", role: "presentation" }, text);
 }
 
 const isNested = ({ parent }: PassInfo): boolean => parent !== null && parent !== undefined;
