@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from tinylab.helpers.context import Context
 from tinylab.lab.imports import rewrite_imports
@@ -37,35 +37,27 @@ class CellRun:
     profile: Profile | None = None  # where that was asked for
 
 
-def run_cell(
-    source: str,
-    namespace: dict[str, Any],
-    *,
-    device: str | None = None,
-    noopt: bool = False,
-    name: str | None = None,
-    alias: bool = True,
-    filename: str | None = None,
-    profile: bool = False,
-) -> CellRun:
+class CellOptions(TypedDict, total=False):
+    """How a cell is run; what each means is told by `run_cell`."""
+
+    device: str | None
+    noopt: bool
+    name: str | None
+    alias: bool
+    filename: str | None
+    profile: bool
+
+
+def run_cell(source: str, namespace: dict[str, Any], **options: Unpack[CellOptions]) -> CellRun:
     """Run code in a namespace and record it; an exception is kept, not raised.
 
-    `name` binds the record in the namespace, also when the cell fails; `alias` lets
-    ``import tinygrad`` mean tinylab; `filename` is what tracebacks show, made up if not given;
+    `name` binds the record in the namespace, also when the cell fails; `alias` (True unless given)
+    lets ``import tinygrad`` mean tinylab; `filename` is what tracebacks show, made up if not given;
     `profile` also notes when each line, pass, kernel and copy ran.
     An interrupt is kept too: what was recorded up to it stays. A cell that awaits gets a loop of
     its own; where one runs already, await `run_cell_async`.
     """
-    running = run_cell_async(
-        source,
-        namespace,
-        device=device,
-        noopt=noopt,
-        name=name,
-        alias=alias,
-        filename=filename,
-        profile=profile,
-    )
+    running = run_cell_async(source, namespace, **options)
     if needs_await(source):
         return asyncio.run(running)
     try:
