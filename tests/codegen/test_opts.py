@@ -224,6 +224,37 @@ def test_a_loop_that_carries_a_value_is_left_alone() -> None:
         applied(KERNELS["accumulated"](), Opt(OptOps.UNROLL, 0, 2))
 
 
+def in_order(size: int = 64) -> UOp:
+    """x[i, j] = 2 x[i, j], i a LOOP of 4: memory that one loop would walk through as well."""
+    i, j = UOp.range(4, 0, AxisType.LOOP), UOp.range(size, 1)
+    x = param(0, 4 * size).index(i * size + j)
+    return sink(x.store(x * 2.0).end(i, j))
+
+
+@pytest.mark.parametrize(
+    "opt",
+    [
+        Opt(OptOps.UPCAST, 0, 2),
+        Opt(OptOps.UNROLL, 0, 2),
+        Opt(OptOps.THREAD, 0, 2),
+        Opt(OptOps.SWAP, 0, 1),
+        Opt(OptOps.SWAP, 1, 0),
+        Opt(OptOps.PADTO, 0, 8),
+    ],
+)
+def test_a_loop_takes_no_opt(opt: Opt) -> None:
+    with Context(NUM_CPU_THREADS=2), pytest.raises(KernelOptError):
+        applied(in_order(), opt)
+
+
+def test_heuristics_leave_a_loop_as_it_is() -> None:
+    with Context(NUM_CPU_THREADS=2):
+        info = do_to_program(in_order(1 << 20), renderer()).src[0].arg
+    assert AxisType.LOOP in info.axis_types
+    assert info.applied_opts
+    assert {opt.axis for opt in info.applied_opts} <= {1, 2, 3}
+
+
 def test_symbolic_axes_are_not_padded() -> None:
     n = UOp.variable("n", 1, 64, param=True)
     i = UOp.range(n, 0)

@@ -155,6 +155,52 @@ def test_reading_after_a_store_in_order_or_elsewhere_is_fine():
     assert Tensor(X).realize().custom_kernel(fxn=in_two_steps)[0].tolist() == [4, 6, 4, 6]
 
 
+def added_up(kind: AxisType, size: int, opts=None):
+    """total[0] becomes the sum of x."""
+
+    def kernel(total: UOp, x: UOp) -> UOp:
+        i = UOp.range(size, 0, kind)
+        body = total[0].store(total.after(i)[0] + x[i]).end(i)
+        return body.sink(arg=KernelInfo("added_up", opts_to_apply=opts))
+
+    return kernel
+
+
+@pytest.mark.parametrize("size", [4, 16, 64])
+def test_a_loop_keeps_its_order_whatever_is_chosen(size):
+    """Steps that build on each other: no lanes, no threads, no other order."""
+    x = Tensor.full((size,), 2.0).contiguous().realize()
+    total = Tensor.full((1,), 1.0).contiguous().realize()
+    summed = total.custom_kernel(x, fxn=added_up(AxisType.LOOP, size))[0]
+    assert summed.tolist() == [2.0 * size + 1]
+    line = Tensor.arange(size).float().realize()
+    kernel = shifted(AxisType.LOOP, size - 1, lambda i: i)
+    assert line.custom_kernel(fxn=kernel)[0].tolist() == list(range(size))
+
+    def doubling(x: UOp) -> UOp:
+        i = UOp.range(size - 1, 0, AxisType.LOOP)
+        return x[i + 1].store(x[i] + x[i + 1]).end(i).sink(arg=KernelInfo("doubling"))
+
+    sums = [float(n * (n + 1) // 2) for n in range(size)]
+    assert line.custom_kernel(fxn=doubling)[0].tolist() == sums
+
+
+def test_adding_up_in_no_order_is_refused():
+    x, total = Tensor(X).realize(), Tensor.zeros(1).contiguous().realize()
+    with pytest.raises(AssertionError, match="'added_up' reads its argument 0"):
+        total.custom_kernel(x, fxn=added_up(AxisType.WEAK, 4))
+
+    def read_once(total: UOp, x: UOp) -> UOp:
+        i = UOp.range(4, 0, AxisType.LOOP)
+        return total[0].store(total[0] + x[i]).end(i).sink(arg=KernelInfo("read_once"))
+
+    with pytest.raises(AssertionError, match="reads its argument 0 once, before the loop over"):
+        total.custom_kernel(x, fxn=read_once)
+    in_order = total.custom_kernel(x, fxn=added_up(AxisType.WEAK, 4, ()))[0]
+    assert in_order.tolist() == [6.0]
+    assert Tensor(X[2:3]).custom_kernel(x, fxn=added_up(AxisType.WEAK, 1))[0].tolist() == [2.0]
+
+
 def reverse(out: UOp, x: UOp) -> UOp:
     i = UOp.range(4, 0)
     return out[i].store(x[3 - i]).end(i).sink(arg=KernelInfo("reverse"))

@@ -10,11 +10,17 @@ from __future__ import annotations
 import itertools
 
 from tinylab.codegen.opt.strides import sum_terms, term_stride
-from tinylab.codegen.range_tools import CLOSERS, range_key, rebuild_with, size_of
+from tinylab.codegen.range_tools import (
+    CLOSERS,
+    FREE_KINDS,
+    range_key,
+    rebuild_with,
+    size_of,
+)
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import UOp
 
-MERGEABLE = (AxisType.WEAK, AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE)
+MERGEABLE = (*FREE_KINDS, AxisType.REDUCE)
 
 
 def merge_ranges(sink: UOp, ctx: object = None) -> UOp:

@@ -8,7 +8,10 @@ from tinylab.dtype import dtypes
 from tinylab.opcodes import AxisType, Ops, axis_to_pos
 from tinylab.uop.ops import UOp, rebuild
 
-OUTPUT_KINDS = (AxisType.GLOBAL, AxisType.LOCAL, AxisType.WEAK, AxisType.LOOP)
+# A LOOP is none of them: it stays a loop, with its steps in order, whatever opts are chosen.
+OUTPUT_KINDS = (AxisType.GLOBAL, AxisType.LOCAL, AxisType.WEAK)
+# What may be split and merged, spread over threads and exchanged.
+FREE_KINDS = (AxisType.GLOBAL, AxisType.WEAK)
 REDUCE_KINDS = (AxisType.GROUP_REDUCE, AxisType.REDUCE)
 CLOSERS = frozenset({Ops.END, Ops.REDUCE})
 

@@ -7,11 +7,11 @@ Then no index divides, and each part has a stride of its own.
 
 from __future__ import annotations
 
-from tinylab.codegen.range_tools import replace_ranges, size_of
+from tinylab.codegen.range_tools import FREE_KINDS, replace_ranges, size_of
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import UOp
 
-SPLITTABLE = (AxisType.WEAK, AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE)
+SPLITTABLE = (*FREE_KINDS, AxisType.REDUCE)
 
 
 def split_ranges(sink: UOp, ctx: object = None) -> UOp:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps, check
 from tinylab.codegen.range_tools import (
+    FREE_KINDS,
     OUTPUT_KINDS,
     REDUCE_KINDS,
     range_key,
@@ -23,18 +24,22 @@ if TYPE_CHECKING:
 
 MAX_UPCAST = 16
 MAX_UNROLL = 32
-LOOP_KINDS = (AxisType.WEAK, AxisType.LOOP)
 WORKGROUP_KINDS = (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE)
 
 
 def _axis(k: Scheduler, opt: Opt) -> UOp:
-    """The range of an opt's axis; its steps must not depend on each other."""
+    """The range of an opt's axis; its steps must not depend on each other, so it is no LOOP."""
     rng = k.rngs[k.real_axis(opt.op, opt.axis)]
     carried = any(u.op is Ops.AFTER and rng in u.src[1:] for u in k.ast.toposort())
     check(
         not carried,
         f"can't apply range to this dim: {opt.op.name} of axis {opt.axis}, a loop written by hand "
         "that carries a value from step to step",
+    )
+    check(
+        rng.arg[-1] is not AxisType.LOOP,
+        f"can't apply range to this dim: {opt.op.name} of axis {opt.axis}, a LOOP, which stays one",
+        help="an axis whose steps may run in any order is a WEAK one, the default of UOp.range",
     )
     return rng
 
@@ -87,8 +92,7 @@ def local(k: Scheduler, opt: Opt) -> None:
     check(not k.dont_use_locals, "can't use locals: NOLOCALS was applied")
     check(k.ren.has_local, f"locals needed for opt: {k.ren.target.device} has no workgroups")
     rng = _axis(k, opt)
-    kinds = (AxisType.GLOBAL, *LOOP_KINDS)
-    check(rng.arg[-1] in kinds, f"local is for globals, not {_kind_name(rng)}")
+    check(rng.arg[-1] in FREE_KINDS, f"local is for globals, not {_kind_name(rng)}")
     k.shift_to(rng, _amount(opt, rng), AxisType.LOCAL)
 
 
@@ -101,7 +105,7 @@ def thread(k: Scheduler, opt: Opt) -> None:
     check(amount <= most, f"too many threads: {amount}, but the target has {most}")
     check(not k.axes_of(AxisType.THREAD), "already threaded: a kernel has one THREAD axis")
     check(
-        rng.arg[-1] in (AxisType.GLOBAL, *LOOP_KINDS) and rng in _common_output_ranges(k),
+        rng.arg[-1] in FREE_KINDS and rng in _common_output_ranges(k),
         f"can't apply range to this dim: {_kind_name(rng)} axis {opt.axis} is not in every store",
     )
     k.shift_to(rng, amount, AxisType.THREAD, top=True)
@@ -203,8 +207,7 @@ def swap(k: Scheduler, opt: Opt) -> None:
     assert isinstance(opt.arg, int), "checked above"
     a, b = _axis(k, opt), k.rngs[k.real_axis(opt.op, opt.arg)]
     for rng in (a, b):
-        kinds = (AxisType.GLOBAL, *LOOP_KINDS)
-        check(rng.arg[-1] in kinds, f"swap only for globals, not {_kind_name(rng)}")
+        check(rng.arg[-1] in FREE_KINDS, f"swap only for globals, not {_kind_name(rng)}")
     check(a is not b, f"swap only for globals that differ, not axis {opt.axis} with itself")
     new = {a: a.replace(arg=b.arg), b: b.replace(arg=a.arg)}
     swapped = replace_ranges(k.ast, new)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps
 from tinylab.codegen.opt.actions import max_threads
 from tinylab.codegen.opt.strides import Access, accesses
-from tinylab.codegen.range_tools import size_of
+from tinylab.codegen.range_tools import FREE_KINDS, size_of
 from tinylab.dtype import dtypes
 from tinylab.opcodes import AxisType, Ops
 
@@ -30,7 +30,7 @@ THREAD_NS = 200_000
 BYTES_PER_NS = 10  # one core from memory
 FLOPS_PER_NS = 80  # one core on tiles
 TILE_VECTORS = 16  # accumulators that stay in registers
-LOOP_KINDS = (AxisType.WEAK, AxisType.LOOP)
+STEP_KINDS = (*FREE_KINDS, AxisType.LOOP)  # run through once for each result
 
 
 def hand_coded_optimizations(k: Scheduler) -> Scheduler:
@@ -104,7 +104,7 @@ def _for_cpu(k: Scheduler) -> None:
 
 def _thread_axis(k: Scheduler, threads: int, vector: UOp | None, width: int) -> UOp | None:
     """The outermost axis that has enough for every thread."""
-    for rng in _ranges(k, *LOOP_KINDS) if threads > 1 else ():
+    for rng in _ranges(k, *FREE_KINDS) if threads > 1 else ():
         if _int_size(rng) >= threads * (width if rng is vector else 1):
             return rng
     return None
@@ -114,7 +114,7 @@ def _apply_threads(k: Scheduler, rng: UOp | None, threads: int) -> None:
     """Threads over an axis: as many as divide it, or over the next axis that can be divided."""
     if rng is None:
         return
-    others = [r for r in _ranges(k, *LOOP_KINDS) if r is not rng]
+    others = [r for r in _ranges(k, *FREE_KINDS) if r is not rng]
     for axis in (rng, *others):
         for count in range(threads, 1, -1):
             if _int_size(axis) % count == 0 and _try(k, OptOps.THREAD, axis, count):
@@ -132,7 +132,7 @@ class _Work:
             for a in found
         )
         heavy = sum(u.op in (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW) for u in k.ast.toposort())
-        self.flops += heavy * 20 * math.prod(n for arg, n in sizes.items() if arg[-1] in LOOP_KINDS)
+        self.flops += heavy * 20 * math.prod(n for arg, n in sizes.items() if arg[-1] in STEP_KINDS)
 
     @property
     def nanoseconds(self) -> float:
@@ -143,7 +143,7 @@ def _choose_vector(k: Scheduler, found: list[Access]) -> UOp | None:
     """The axis along which most accesses go step by step; None if there is none."""
     best: UOp | None = None
     best_score = 0.0
-    for rng in _ranges(k, AxisType.WEAK, AxisType.LOOP, AxisType.REDUCE):
+    for rng in _ranges(k, *FREE_KINDS, AxisType.REDUCE):
         filled = min(_int_size(rng), 16) / 16
         if rng.arg[-1] is AxisType.REDUCE:
             if _int_size(rng) < 4 or not _only_in_reduces(k, rng):
@@ -239,7 +239,7 @@ def _output_vectors(
 def _across(k: Scheduler, vector: UOp, found: list[Access]) -> UOp | None:
     """Another axis along which an access goes step by step that strides along the vector axis."""
     crossing = [a for a in found if a.stride(vector) not in (0, 1)]
-    for rng in _ranges(k, *LOOP_KINDS):
+    for rng in _ranges(k, *FREE_KINDS):
         if rng.arg != vector.arg and any(a.stride(rng) == 1 for a in crossing):
             return rng
     return None
@@ -284,7 +284,7 @@ def _tile_axes(k: Scheduler, vector: UOp, inner: list[Access]) -> list[UOp]:
     """Other output axes, those first along which most of what is loaded can be used again."""
     reuse = {
         rng: sum(a.stride(rng) == 0 for a in inner)
-        for rng in _ranges(k, *LOOP_KINDS)
+        for rng in _ranges(k, *FREE_KINDS)
         if rng is not vector and any(a.stride(rng) != 0 for a in inner)
     }
     return sorted((r for r, n in reuse.items() if n), key=lambda r: (-reuse[r], -_int_size(r)))[:2]
@@ -310,7 +310,7 @@ def _row_reduction(k: Scheduler, vector: UOp, width: int, tile: dict[RangeArg, i
 def _for_grid(k: Scheduler) -> None:
     """Workgroups for a target that has them: vectors, a grouped reduce, then local axes."""
     found = accesses(k.ast)
-    outputs = math.prod(_int_size(r) for r in _ranges(k, AxisType.GLOBAL, *LOOP_KINDS))
+    outputs = math.prod(_int_size(r) for r in _ranges(k, *FREE_KINDS))
     reduces = _ranges(k, AxisType.REDUCE)
     if reduces and outputs <= 2048 and k.ren.has_shared:
         _first_that_works(k, OptOps.GROUPTOP, reduces[:1], (16, 8, 4))
