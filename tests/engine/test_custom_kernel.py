@@ -201,6 +201,23 @@ def test_adding_up_in_no_order_is_refused():
     assert Tensor(X[2:3]).custom_kernel(x, fxn=added_up(AxisType.WEAK, 1))[0].tolist() == [2.0]
 
 
+def filled_then_added(out: UOp, x: UOp) -> UOp:
+    """One loop fills what another adds to: shared out differently, one would overtake the other."""
+    rows, columns = x.shape
+    k, i, j = UOp.range(columns, 0), UOp.range(rows, 1, AxisType.LOOP), UOp.range(columns, 2)
+    filled = out.after(out[columns - 1 - k].store(1.0).end(k))
+    sums = filled.after(i)[j].store(filled.after(i)[j] + x[i, j]).end(i, j)
+    return sums.sink(arg=KernelInfo("filled_then_added"))
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_what_one_loop_writes_first_is_there_for_all_threads_of_the_next(device: str):
+    rows, columns = (700, 2048) if device == "CPU" else (3, 16)
+    x = Tensor.ones(rows, columns, device=device).contiguous().realize()
+    out = Tensor.empty(columns, device=device).custom_kernel(x, fxn=filled_then_added)[0]
+    assert set(out.tolist()) == {rows + 1.0}
+
+
 def reverse(out: UOp, x: UOp) -> UOp:
     i = UOp.range(4, 0)
     return out[i].store(x[3 - i]).end(i).sink(arg=KernelInfo("reverse"))

@@ -124,6 +124,27 @@ def test_gradient_of_many_reads(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(found[1], wanted[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", list(READS))
+def test_gradient_added_row_by_row(name: str) -> None:
+    shape, read = READS[name]
+    x, i = Tensor(RNG.normal(size=shape).astype(np.float32)), Tensor(RNG.integers(-7, 7, (5, 4)))
+
+    def gradient() -> Tensor:
+        out = read(x, i)
+        weights = Tensor(np.arange(out.numel(), dtype=np.float32)).reshape(out.shape)
+        return (out * weights).sum().gradient(x)[0]
+
+    wanted = gradient().numpy()
+    with Context(USE_ATOMICS=1):
+        names = [call.src[0].arg.name for call in gradient().schedule_linear().src]
+        assert any(n.startswith("add_rows") for n in names)
+        np.testing.assert_allclose(gradient().numpy(), wanted, rtol=1e-6)
+        x = Tensor([1.0, 2.0, 3.0])
+        (first,) = (x[Tensor([0, 2, 2])] ** 3).sum().gradient(x)
+        (second,) = first.sum().gradient(x)
+        assert (first.tolist(), second.tolist()) == ([3, 0, 54], [6, 0, 36])
+
+
 def test_second_gradient_of_many_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buckets, "MANY", -1)
     x = Tensor([1.0, 2.0, 3.0])

@@ -30,6 +30,7 @@ from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.codegen.overlap_tiles import has_tiles, overlap_tiles
 from tinylab.codegen.powers import has_powers, pm_powers, wide_float
 from tinylab.codegen.program import program_info
+from tinylab.codegen.range_tools import shared_writes
 from tinylab.codegen.split_ranges import split_ranges
 from tinylab.codegen.transcendental import has_transcendental, lower_transcendental
 from tinylab.errors import CodegenError, ContractError
@@ -84,6 +85,9 @@ def grid_axes(sink: UOp, ren: Renderer) -> UOp:
     ends = [u for u in sink.src if u.op is Ops.END]
     closed = {r for u in ends for r in u.src[1:] if r.op is Ops.RANGE}
     outputs = {r for r in closed if r.arg[-1] is AxisType.WEAK}
+    # What loops of its own write first must be there for all of the grid.
+    if not all(loops & closed for loops in shared_writes(sink)):
+        return sink
     return sink.substitute({r: r.replace(arg=r.arg.with_kind(AxisType.GLOBAL)) for r in outputs})
 
 

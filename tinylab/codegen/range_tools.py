@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from tinylab.dtype import dtypes
+from tinylab.dtype import AddrSpace, dtypes
 from tinylab.opcodes import AxisType, Ops, axis_to_pos
+from tinylab.uop.kernel_order import stores_in_loops
 from tinylab.uop.ops import UOp, rebuild
 
 # A LOOP is none of them: it stays a loop, with its steps in order, whatever opts are chosen.
@@ -19,6 +20,12 @@ CLOSERS = frozenset({Ops.END, Ops.REDUCE})
 def range_key(rng: UOp) -> tuple[int, tuple[int, ...]]:
     """Where a range stands in a kernel's axis list: by kind, then by axis id."""
     return axis_to_pos[rng.arg[-1]], tuple(rng.arg[:-1])
+
+
+def shared_writes(sink: UOp) -> list[set[UOp]]:
+    """The loops around each write to memory that all threads see."""
+    stores = stores_in_loops(sink).items()
+    return [loops for u, loops in stores if u.src[0].addrspace is AddrSpace.GLOBAL]
 
 
 def size_of(rng: UOp) -> int | UOp:

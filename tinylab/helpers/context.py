@@ -269,7 +269,9 @@ BEAM = ContextVar("BEAM", 0, "candidates that search keeps; 0 is off")
 USE_TC = ContextVar("TC", 1, "tensor cores: 0 off, 1 on, 2 their shape only")
 TC_SELECT = ContextVar("TC_SELECT", -1, "which tensor core; -1 any that fits")
 TC_OPT = ContextVar("TC_OPT", 0, "1 several reduces and casts, 2 padding too")
-USE_ATOMICS = ContextVar("USE_ATOMICS", 0, "scatter through atomic adds")
+USE_ATOMICS = ContextVar(
+    "USE_ATOMICS", 0, "rows that were read get their gradients added one by one, where they lie"
+)
 TUPLE_ORDER = ContextVar("TUPLE_ORDER", 1, "order lines by content: equal kernels, equal text")
 DISABLE_FAST_IDIV = ContextVar(
     "DISABLE_FAST_IDIV", 1, "0 = constant division by multiply and shift"

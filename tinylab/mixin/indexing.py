@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from tinylab.dtype import ConstType, PyConst, dtypes, sum_acc_dtype
 from tinylab.errors import DTypeError, IndexingError, OperandError, ShapeError
+from tinylab.helpers.context import USE_ATOMICS
 from tinylab.mixin.base import (
     Primitives,
     Shape,
@@ -475,7 +476,7 @@ def _has_large_gradient(x: Any, shape: Shape, places: Size, others: Size) -> boo
     if x.dtype.kind != "float" or isinstance(x.device, tuple):
         return False
     known = all(isinstance(s, int) for s in (*x.shape, *shape))
-    return known and too_many(math.prod(shape), places, others)
+    return known and (bool(USE_ATOMICS) or too_many(math.prod(shape), places, others))
 
 
 def pick(source: S, index: S, shape: Shape, before: int, after: int) -> S:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tinylab.dtype import AddrSpace, DType, dtypes
+from tinylab.dtype import AddrSpace, DType, dtypes, sum_acc_dtype
+from tinylab.helpers.context import USE_ATOMICS
 from tinylab.mixin.base import Size, largest
 from tinylab.mixin.buckets import summed_by_place
 from tinylab.mixin.indexing import pick
@@ -98,8 +99,26 @@ def _rows_gradient(g: UOp, call: UOp) -> tuple[UOp, None]:
     """What comes to each row of the source, and nothing to the places."""
     source, places = call.src[1:]
     grad, index = (TensorOrdering._from_uop(u) for u in (g, places))
+    if USE_ATOMICS:
+        return _added_rows(grad, index, source.shape[0]).uop, None
     summed: TensorOrdering = summed_by_place(grad, index, source.shape[0])
     return summed.uop, None
+
+
+def _added_rows(rows: TensorOrdering, places: TensorOrdering, total: int) -> TensorOrdering:
+    """As `summed_by_place`, each row added where it goes, one after the other."""
+    wide = rows.cast(sum_acc_dtype(rows.dtype))
+    out = empty_uop((total, rows.shape[1]), wide.dtype, rows.device)
+    zeros = out.after(out.store(UOp.const(0, wide.dtype)))
+    srcs = (zeros, places.uop, wide.uop)
+    summed = UOp.custom_kernel(*srcs, fxn=_add_rows, grad_fxn=_rows_of_sums)[0]
+    return rows._from_uop(summed).cast(rows.dtype)
+
+
+def _rows_of_sums(g: UOp, call: UOp) -> tuple[None, None, UOp]:
+    """Each added row's gradient is that of the place it went to."""
+    sums, index = (TensorOrdering._from_uop(u) for u in (g, call.src[2]))
+    return None, None, sums._rows_at(index).uop
 
 
 class Runs(NamedTuple):
@@ -215,6 +234,16 @@ def _merge_runs(out: UOp, places: UOp, keys: UOp, came_from: UOp, runs: Runs, me
         taken.after(g)[0].store((i + ours.where(_number(1), _number(0))).cast(dtypes.int32)),
     )
     return stores.end(g).end(row, step).sink(arg=KernelInfo(name=f"merge_runs_{size}"))
+
+
+def _add_rows(out: UOp, places: UOp, rows: UOp) -> UOp:
+    """Rows in order, so that two that go to one place both arrive; columns in any."""
+    number, column = UOp.range(rows.shape[0], 0, AxisType.LOOP), UOp.range(rows.shape[1], 1)
+    place = places[number].cast(dtypes.weakint)
+    inside = (place < 0).logical_not() & (place < out.shape[0])
+    target = out.after(number)[place.valid(inside), column]
+    added = target.store(target + rows[number, column])
+    return added.end(number, column).sink(arg=KernelInfo(name=f"add_rows_{rows.shape[0]}"))
 
 
 def _count(out: UOp, ascending: UOp, wanted: UOp) -> UOp:

@@ -30,7 +30,7 @@ def refuse_unordered(kernel: UOp) -> None:
 
     Raises: ContractError for an array that is read at other places than it is written.
     """
-    stores = _stores(kernel)
+    stores = stores_in_loops(kernel)
     for store, loops in stores.items():
         array = _array(store.src[0])
         if array is None:
@@ -65,7 +65,7 @@ def _check(
         )
 
 
-def _stores(kernel: UOp) -> dict[UOp, set[UOp]]:
+def stores_in_loops(kernel: UOp) -> dict[UOp, set[UOp]]:
     """The stores of a kernel, with the loops that are closed around each."""
     found: dict[UOp, set[UOp]] = {}
     for u in kernel.toposort():

@@ -13,6 +13,7 @@ from tinylab.codegen.range_tools import (
     REDUCE_KINDS,
     range_key,
     replace_ranges,
+    shared_writes,
     size_of,
 )
 from tinylab.helpers.context import NUM_CPU_THREADS
@@ -118,9 +119,9 @@ def max_threads(k: Scheduler) -> int:
 
 
 def _common_output_ranges(k: Scheduler) -> set[UOp]:
-    """Ranges that every effect of the kernel runs over."""
+    """Ranges that every write of the kernel to memory runs over."""
     found = [set(u.src[1:]) if u.op is Ops.END else set() for u in k.ast.src]
-    return set.intersection(*found) if found else set()
+    return set.intersection(*found, *shared_writes(k.ast)) if found else set()
 
 
 def group(k: Scheduler, opt: Opt) -> None:
