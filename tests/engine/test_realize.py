@@ -152,6 +152,14 @@ def test_noopt_gives_the_same_numbers():
     np.testing.assert_allclose((Tensor(data) @ Tensor(data.T)).numpy(), plain, rtol=1e-5, atol=1e-5)
 
 
+def test_where_broadcasting_is_not_allowed_lanes_may_still_be_broadcast():
+    x, y = (Tensor.full((8, 8), n).contiguous().realize() for n in (2.0, 3.0))
+    with Context(DISALLOW_BROADCAST=1):
+        assert (x * y).sum(0).tolist() == [48.0] * 8
+        with pytest.raises(RuntimeError, match=r"shape mismatch at Ops\.ADD"):
+            (x + y.sum(0)).realize()
+
+
 def test_debug_prints_each_kernel(capsys):
     with Context(DEBUG=2):
         (Tensor([1.0, 2.0]) + 1).realize()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.schedule.graphs import check, reasons, schedule, tensor
+from tinylab.helpers.context import Context
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import UOp
 
@@ -31,6 +34,19 @@ def test_softmax_is_three_kernels_and_computes_exp_twice():
     assert len(found.linear.src) == 3
     exps = [sum(u.op is Ops.EXP2 for u in call.src[0].toposort()) for call in found.linear.src]
     assert exps == [0, 1, 1]
+
+
+def test_how_ranges_were_assigned_is_printed(capsys):
+    x = tensor(8, 9)
+    with Context(DEBUG_RANGEIFY=1, NO_COLOR=1):
+        schedule(total(x * 2, 1)._broadcast_to((9, 8)) + 1)
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert any(
+        re.fullmatch(r"\*\*\* 1 REDUCE \(8,\) \[r\d\] a reduction that.* 9 times", x) for x in lines
+    ), lines
+    assert any(re.fullmatch(r"1 MUL \(\d, \d\) \[r\d\]\[r\d\]", line) for line in lines)
+    schedule(total(x * 3, 1))
+    assert capsys.readouterr().out == ""
 
 
 def test_softmax_of_a_matmul_stores_the_product_once():

@@ -15,6 +15,7 @@ import pytest
 
 from tinylab.dtype import AddrSpace, Invalid, dtypes
 from tinylab.errors import TinylabError
+from tinylab.helpers.context import Context
 from tinylab.uop.intern import cache
 from tinylab.uop.ops import AxisType, KernelInfo, Ops, ParamArg, UOp
 
@@ -307,6 +308,17 @@ def test_shape_is_the_broadcast() -> None:
     assert (a + b).shape == (8, 32)
     with pytest.raises(IndexError, match="shape mismatch: objects cannot be broadcast"):
         _ = UOp(Ops.ADD, src=(a, UOp.param(1, dtypes.float32, (3, 5)))).shape
+
+
+def test_broadcasting_can_be_disallowed() -> None:
+    a, b = UOp.param(0, dtypes.float32, (8, 1)), UOp.param(1, dtypes.float32, (8,))
+    with Context(DISALLOW_BROADCAST=1):
+        assert (a + a * a).shape == (8, 1)
+        with pytest.raises(RuntimeError, match=r"shape mismatch at Ops.ADD: PARAM \(8, 1\), PARAM"):
+            _ = a.alu(Ops.ADD, b).shape
+        with pytest.raises(RuntimeError, match=r"shape mismatch at Ops.MUL"):
+            _ = a.alu(Ops.MUL, UOp.const(2.0)).shape
+    assert a.alu(Ops.ADD, b).shape == (8, 8)
 
 
 def test_no_value_has_no_shape() -> None:

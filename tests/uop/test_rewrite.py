@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tinylab.dtype import dtypes
+from tinylab.helpers.context import Context
 from tinylab.uop.ops import (
     BottomUpGate,
     Ops,
@@ -165,6 +166,27 @@ def _folding() -> PatternMatcher:
 
 
 # *** endless rules
+
+
+def test_a_growing_stack_ends_at_its_limit() -> None:
+    """Each node is replaced by one over two new ones: wide, and no chain of one node."""
+
+    def grow(u: UOp) -> UOp | None:
+        n = u.arg.slot
+        return None if n > 1 << 20 else _leaf(2 * n + 1) * three + _leaf(2 * n + 2)
+
+    pm = PatternMatcher([(UPat(Ops.PARAM, name="u"), grow)])
+    with Context(REWRITE_STACK_LIMIT=20), pytest.raises(RuntimeError, match=r"stack too big.*grow"):
+        graph_rewrite(_leaf(0), pm)
+    few = PatternMatcher(
+        [(UPat(Ops.PARAM, name="u"), lambda u: _leaf(9) if u.arg.slot < 9 else None)]
+    )
+    with Context(REWRITE_STACK_LIMIT=20):
+        assert graph_rewrite(_leaf(3) + three, few) is _leaf(9) + three
+
+
+def _leaf(n: int) -> UOp:
+    return UOp.param(n, dtypes.int32, ())
 
 
 def test_two_rules_that_chase_each_other_are_named() -> None:

@@ -34,7 +34,14 @@ from tinylab.codegen.range_tools import shared_writes
 from tinylab.codegen.split_ranges import split_ranges
 from tinylab.codegen.transcendental import has_transcendental, lower_transcendental
 from tinylab.errors import CodegenError, ContractError
-from tinylab.helpers.context import DISABLE_FAST_IDIV, EMULATED_DTYPES, NOOPT, SPEC, TRANSCENDENTAL
+from tinylab.helpers.context import (
+    DISABLE_FAST_IDIV,
+    EMULATED_DTYPES,
+    NOOPT,
+    SPEC,
+    TRANSCENDENTAL,
+    Context,
+)
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import (
     KernelInfo,
@@ -190,6 +197,12 @@ def do_to_program(sink: UOp, ren: Renderer, compiler: Any = None) -> UOp:
     Raises: CodegenError for anything that is no kernel.
     """
     parts = _parts(sink)
+    # DISALLOW_BROADCAST is about graphs that are handed in: lanes are broadcast values.
+    with Context(DISALLOW_BROADCAST=0):
+        return _completed(parts, ren, compiler)
+
+
+def _completed(parts: list[UOp], ren: Renderer, compiler: Any) -> UOp:
     if len(parts) == 1:
         if not isinstance(parts[0].arg, KernelInfo):
             raise ContractError("requires KernelInfo on arg to to_program")

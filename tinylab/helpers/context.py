@@ -216,7 +216,9 @@ NO_COLOR = ContextVar("NO_COLOR", 0, "no colours in printed text")
 SPEC = ContextVar("SPEC", 0, "check 1 graphs between stages, 2 every node, 3 shapes, 4 text")
 CHECK_OOB = ContextVar("CHECK_OOB", 0, "prove index bounds with z3")
 VALIDATE_WITH_CPU = ContextVar("VALIDATE_WITH_CPU", 0, "run each kernel on the CPU too and compare")
-DISALLOW_BROADCAST = ContextVar("DISALLOW_BROADCAST", 0, "sources of one node must have one shape")
+DISALLOW_BROADCAST = ContextVar(
+    "DISALLOW_BROADCAST", 0, "1 refuses nodes whose sources differ in shape"
+)
 ALLOW_DEVICE_USAGE = ContextVar("ALLOW_DEVICE_USAGE", 1, "0 forbids opening devices")
 NULL_ALLOW_COPYOUT = ContextVar("NULL_ALLOW_COPYOUT", 0, "NULL answers a read with zeros")
 REWRITE_STACK_LIMIT = ContextVar("REWRITE_STACK_LIMIT", 250000, "pending nodes at which to stop")

@@ -14,11 +14,18 @@ import math
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from tinylab.helpers.context import DONT_REALIZE_EXPAND, FUSE_ARANGE, FUSE_CONV_BW, PCONTIG
+from tinylab.helpers.context import (
+    DEBUG_RANGEIFY,
+    DONT_REALIZE_EXPAND,
+    FUSE_ARANGE,
+    FUSE_CONV_BW,
+    PCONTIG,
+)
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.effects import copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
 from tinylab.schedule.limit_buffers import limit_buffers
+from tinylab.schedule.range_listing import range_listing
 from tinylab.schedule.views import is_whole, piece_offset
 from tinylab.uop.args import StageArg
 from tinylab.uop.intern import carry_metadata
@@ -422,4 +429,6 @@ def reasons_to_store(sink: UOp, device: str | None) -> StoreContext:
         points = RealizePoints(sink, known=points.reasons)
     reasons = {**points.reasons, **overlapping_writes(points)}
     reasons = {**limit_buffers(points.order, reasons, device), **reasons}
+    if DEBUG_RANGEIFY:
+        print(range_listing(points.order, points.accesses, reasons))
     return StoreContext(reasons, device, permuted_views(points, reasons))

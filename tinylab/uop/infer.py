@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, Invalid, dtypes, least_upper_dtype, least_upper_float
 from tinylab.errors import BroadcastError, DTypeError, ShapeError
+from tinylab.helpers.context import DISALLOW_BROADCAST
 from tinylab.mixin.base import shape_text, size_text
 from tinylab.opcodes import GroupOp, Ops
 
@@ -150,8 +151,17 @@ def _shape_scalar(u: UOp) -> Shape | None:
 
 def _shape_broadcast(u: UOp) -> Shape | None:
     shapes = [s._shape for s in u.src]
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
     if any(s is None for s in shapes):
         return None
+    if DISALLOW_BROADCAST:
+        listed = ", ".join(f"{s.op.name} {shape_text(s.shape)}" for s in u.src)
+        raise BroadcastError(
+            f"shape mismatch at {u.op}: {listed}",
+            help="expand the sources to one shape first, or set DISALLOW_BROADCAST=0",
+        )
     return broadcast_shape(*shapes)  # type: ignore[arg-type]
 
 

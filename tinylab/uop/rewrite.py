@@ -14,6 +14,7 @@ from time import perf_counter_ns as now_ns
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from tinylab.errors import RewriteError
+from tinylab.helpers.context import REWRITE_STACK_LIMIT
 from tinylab.opcodes import Ops
 from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import carry_metadata, make
@@ -88,7 +89,7 @@ class RewriteContext:
     ) -> None:
         self.pm, self.bpm, self.ctx, self.enter_calls = pm, bpm, ctx, enter_calls
         self.replaced: dict[UOp, UOp] = {}
-        self.chain: list[Rule] = []
+        self.most_pending = REWRITE_STACK_LIMIT.value
         self.log = log
 
     def find(self, pm: PatternMatcher, node: UOp) -> UOp | None:
@@ -120,6 +121,14 @@ class RewriteContext:
             "infinite loop in graph_rewrite: the rules "
             f"{' and '.join(repr(n) for n in names)} undo each other or grow without end",
             help="a rule must never make the graph worse; see the last matches in the debugger",
+        )
+
+    def _too_big(self, pending: int) -> NoReturn:
+        raise RewriteError(
+            f"infinite loop in graph_rewrite (stack too big): {pending} nodes wait, the last rule "
+            f"was {self.last_rule.name!r}",
+            help="a rule that grows the graph never ends; for a graph that is as deep as that, "
+            "set REWRITE_STACK_LIMIT higher",
         )
 
     def _sources(self, node: UOp) -> tuple[UOp, ...]:
@@ -193,6 +202,8 @@ class RewriteContext:
                     continue
                 if chain > CHAIN_LIMIT:
                     self._endless([self.last_rule])
+                if len(stack) > self.most_pending:
+                    self._too_big(len(stack))
                 waiting[node] += (self.last_rule if pm is not None else _REBUILT,)
                 if rebuilt is not node:
                     if rebuilt in waiting and result is not rebuilt:
