@@ -124,6 +124,36 @@ def test_a_long_expression_is_cut_into_equal_kernels():
     assert "more than 1000 operations" in reasons(found)[0]
 
 
+def repeated(step, times: int) -> UOp:
+    y = tensor(4)
+    for _ in range(times):
+        y = step(y)
+    return y
+
+
+def test_a_long_expression_is_cut_where_all_of_it_goes_through_one_value():
+    """Each step reads the one before three times: what is stored are results of steps."""
+    found = check(repeated(lambda y: (y * 0.5).exp2() * y + (y < 1.0).where(y, 2.0), 250))
+    assert 4 <= len(found.linear.src) <= 8
+    assert len({call.src[0] for call in found.linear.src}) <= 2
+    assert all(len(call.src) == 3 for call in found.linear.src)
+
+
+def test_dear_operations_count_as_much_as_they_take():
+    found = check(repeated(lambda y: y.sin(), 100))
+    assert 7 <= len(found.linear.src) <= 9
+    assert len({call.src[0] for call in found.linear.src}) <= 2
+
+
+def test_a_long_expression_that_goes_through_no_one_value_is_cut_all_the_same():
+    x, y = tensor(4), tensor(4) * 0.5
+    for _ in range(200):
+        x, y = (x * 0.5 + y).exp2() * 0.25, y * 0.5 + x
+    found = check(x + y)
+    assert 4 <= len(found.linear.src) <= 20
+    assert max(len(call.src[0].toposort()) for call in found.linear.src) < 1500
+
+
 def test_what_is_stored_is_read_by_all_who_use_it():
     x = tensor(4, 6)
     value = (x * 2).exp2()

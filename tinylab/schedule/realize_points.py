@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections
 import itertools
 import math
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tinylab.helpers.context import (
@@ -22,6 +21,7 @@ from tinylab.helpers.context import (
     PCONTIG,
 )
 from tinylab.opcodes import AxisType, GroupOp, Ops
+from tinylab.schedule.costs import KERNEL_LIMIT, Costs, is_storage
 from tinylab.schedule.effects import copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
 from tinylab.schedule.limit_buffers import limit_buffers
@@ -31,12 +31,6 @@ from tinylab.uop.args import StageArg
 from tinylab.uop.intern import carry_metadata
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
-# Weights of operations in elementary ones; what is not named counts 1.
-_WEIGHT = {
-    Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 20, Ops.SQRT: 6, Ops.RECIPROCAL: 4, Ops.FDIV: 4,
-    Ops.POW: 24, Ops.THREEFRY: 100, Ops.CDIV: 6, Ops.CMOD: 6, Ops.FLOORDIV: 6, Ops.FLOORMOD: 6,
-    Ops.CAST: 0, Ops.BITCAST: 0,
-}  # fmt: skip
 _COMPUTED = GroupOp.Elementwise | {Ops.REDUCE}
 # Computing a value again at a second place pays off below this many operations an element.
 RECOMPUTE_LIMIT = 24
@@ -44,8 +38,6 @@ RECOMPUTE_LIMIT = 24
 REPEAT_LIMIT = 16
 # … if that saves at least so many operations.
 SAVED_LIMIT = 1 << 16
-# An expression of more operations is cut: compilers take more than linear time for a long one.
-KERNEL_LIMIT = 1000
 _OTHER_VIEW = "the update reads its own buffer through another view"
 # With PCONTIG=3 a reduction may be worked out so often.
 PARTIAL_TIMES = 32
@@ -64,24 +56,6 @@ class Access(NamedTuple):
     under: Ops | None = None
 
 
-class _Static(NamedTuple):
-    """What a value costs from the nearest stored values on; `first` of these in the order."""
-
-    cost: int
-    has_reduce: bool
-    has_iota: bool
-    first: int
-
-
-def _weight(x: UOp) -> int:
-    return _WEIGHT.get(x.op, 1) if x.op in GroupOp.Elementwise else 0
-
-
-def _is_storage(x: UOp) -> bool:
-    """Whether the value lies in memory already (or is no memory at all)."""
-    return x.op in (Ops.BUFFER, Ops.PARAM, Ops.CONST, Ops.AFTER, Ops.STAGE, Ops.MSELECT)
-
-
 def _reads_positions(x: UOp) -> bool:
     """Whether an operation reads an iota, with nothing but movement between."""
     sources = list(x.src) if x.op in GroupOp.Elementwise else []
@@ -92,36 +66,33 @@ def _reads_positions(x: UOp) -> bool:
     return any(s.op is Ops.STAGE for s in sources)
 
 
-def _repeats(x: UOp, s: UOp) -> bool:
-    """Whether x reads elements of its source s more than once by broadcasting."""
-    if x.op is Ops.EXPAND:
-        return True
-    return x.op in GroupOp.Elementwise and s.shape != x.shape
-
-
 class RealizePoints:
     """The analysis of one graph.
 
-    known: what an earlier analysis found worth storing. It tells what a value really costs from
+    earlier: an analysis before. What it found worth storing tells what a value really costs from
     the nearest stored values on, which a walk from the outputs cannot know in advance.
     """
 
-    def __init__(self, sink: UOp, known: Collection[UOp] = ()) -> None:
-        self.known = known
+    def __init__(self, sink: UOp, earlier: RealizePoints | None = None) -> None:
         self.order = list(sink.toposort(enter_calls=False))
         self.numbers = itertools.count()
         self.reasons: dict[UOp, str] = {}
         self.accesses: dict[UOp, list[Access]] = {}
-        self.static: dict[UOp, _Static] = {}
-        # What all operations before the n-th node of the order cost.
-        self._cost_before = list(itertools.accumulate(map(_weight, self.order), initial=0))
         self._force()
-        for n, x in enumerate(self.order):
-            self.static[x] = found = self._static(n, x)
-            if found.cost > KERNEL_LIMIT and x.op in GroupOp.Elementwise and x not in self.reasons:
-                self.reasons[x] = f"its expression has more than {KERNEL_LIMIT} operations"
+        self.cuts: dict[UOp, str] = {} if earlier is None else earlier.cuts
+        self.reasons = {**self.cuts, **self.reasons}
+        self.costs = Costs(self.order, self.reasons, () if earlier is None else earlier.reasons)
+        for x in self.order:
+            if self.costs.add(x).cost > KERNEL_LIMIT and x.op in GroupOp.Elementwise:
+                self._cut(x)
         for x in reversed(self.order):
             self._visit(x)
+
+    def _cut(self, x: UOp) -> None:
+        """Store parts of an expression that is too long for one kernel."""
+        while x not in self.reasons and (part := self.costs.where_to_cut(x)) is not None:
+            self.cuts[part] = f"its expression has more than {KERNEL_LIMIT} operations"
+            self.reasons.setdefault(part, self.cuts[part])
 
     def _force(self) -> None:
         """What is stored whatever it costs: outputs, copies and what they read."""
@@ -148,25 +119,6 @@ class RealizePoints:
         if piece_offset(x, self.reasons) is None:
             self.reasons.setdefault(x, reason)
 
-    def _static(self, number: int, x: UOp) -> _Static:
-        if _is_storage(x):
-            return _Static(0, False, x.op is Ops.STAGE, len(self.order))
-        below = [
-            found
-            for s in x.src
-            if s in self.static and s._shape is not None
-            if s not in self.reasons and s not in self.known
-            # What holds a reduction and is repeated will be stored underneath.
-            if not ((found := self.static[s]).has_reduce and _repeats(x, s))
-        ]
-        first = min([number, *(b.first for b in below)])
-        # A sum over the sources counts what they share more than once, and all that stands between
-        # in the order counts what is no part of this: the value costs no more than either.
-        apart = sum(b.cost for b in below) + _weight(x)
-        cost = min(apart, self._cost_before[number + 1] - self._cost_before[first])
-        has_reduce = x.op is Ops.REDUCE or any(b.has_reduce for b in below)
-        return _Static(cost, has_reduce, any(b.has_iota for b in below), first)
-
     # *** the walk
 
     def _visit(self, x: UOp) -> None:
@@ -178,7 +130,7 @@ class RealizePoints:
             self._start(x)
             return
         found = self.accesses.get(x)
-        if not found or _is_storage(x):
+        if not found or is_storage(x):
             return
         if x.op not in GroupOp.Movement and (reason := self._why_store(x, found)) is not None:
             self.reasons[x] = reason
@@ -232,7 +184,7 @@ class RealizePoints:
 
     def _why_store(self, x: UOp, found: list[Access]) -> str | None:
         """The reason to store a value that is read in these ways; None to compute it there."""
-        cost, has_reduce, has_iota, _ = self.static[x]
+        cost, has_reduce, has_iota, _ = self.costs[x]
         if cost == 0 and not has_reduce:
             return None  # a cast or a movement of something stored
         if x.op is Ops.CAST and x.dtype.itemsize > x.src[0].dtype.itemsize:
@@ -328,11 +280,11 @@ def _reads_elsewhere(points: RealizePoints, value: UOp, target: UOp, buffer: UOp
         seen.add((x, at))
         if x in points.reasons and x is not value:
             continue
-        if _is_storage(x):
+        if is_storage(x):
             if _target_buffer(x) is buffer and _place_in(x, at) != written:
                 return True
         elif x.op is Ops.REDUCE:
-            if any(_target_buffer(s) is buffer for s in x.toposort() if _is_storage(s)):
+            if any(_target_buffer(s) is buffer for s in x.toposort() if is_storage(s)):
                 return True
         elif x.op in GroupOp.Movement:
             stack.append((x.src[0], source_index(x, at)))
@@ -426,7 +378,7 @@ def reasons_to_store(sink: UOp, device: str | None) -> StoreContext:
     """The values to store, each with the reason."""
     points = RealizePoints(sink)
     if any(x.op in GroupOp.Elementwise for x in points.reasons):
-        points = RealizePoints(sink, known=points.reasons)
+        points = RealizePoints(sink, earlier=points)
     reasons = {**points.reasons, **overlapping_writes(points)}
     reasons = {**limit_buffers(points.order, reasons, device), **reasons}
     if DEBUG_RANGEIFY:

@@ -229,7 +229,7 @@ def _output_vectors(
     if rest is None or amount == 1 or not _try(k, OptOps.UPCAST, rest, amount):
         return
     vectors = 1
-    for extra in _more_vectors(vector, inner, tile):
+    for extra in _more_vectors(k, vector, inner, tile):
         rest = _find(k, vector)
         if rest is not None and _int_size(rest) % extra == 0 and vectors * extra <= TILE_VECTORS:
             vectors *= extra if _try(k, OptOps.UPCAST, rest, extra) else 1
@@ -256,10 +256,13 @@ def _turned_tile(k: Scheduler, vector: UOp, across: UOp, width: int) -> None:
                 break
 
 
-def _more_vectors(vector: UOp, inner: list[Access], tile: dict[RangeArg, int]) -> tuple[int, ...]:
+def _more_vectors(
+    k: Scheduler, vector: UOp, inner: list[Access], tile: dict[RangeArg, int]
+) -> tuple[int, ...]:
     """How many vectors along the vector axis, beside the first."""
     if not inner:
-        return (4,)  # independent work to hide latency
+        # Independent work to hide latency; a sine alone keeps most registers in use.
+        return (2,) if any(u.op is Ops.SIN for u in k.ast.toposort()) else (4,)
     if not tile:
         return (4, 4)  # a column reduction: whole cache lines, one after another
     return (2,) if any(a.stride(vector) == 0 for a in inner) else ()
