@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from tinylab.errors import DTypeError, UnknownDTypeError
-from tinylab.helpers.text import closest
+from tinylab.helpers.arguments import explained_methods, explained_names
+from tinylab.helpers.near import closest, no_member
 from tinylab.small_floats import FloatLayout
 
 
@@ -21,6 +22,10 @@ class AddrSpace(enum.IntEnum):
     LOCAL = 2
     REG = 3
     ALU = 4
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise no_member(cls, value)
 
     def __repr__(self) -> str:
         return f"AddrSpace.{self.name}"
@@ -359,6 +364,8 @@ def least_upper_dtype(*ds: DType) -> DType:
 
     int8, uint8 -> int16;  int64, float16 -> float16;  weakint, float32 -> float32
     """
+    if not ds:
+        raise DTypeError("least_upper_dtype needs a dtype")
     if len(ds) == 1:
         return ds[0]
     if dtypes.void in ds:
@@ -556,3 +563,7 @@ def bitcast(x: Any, in_dtype: DType, out_dtype: DType) -> Any:
     packed = struct.pack("<" + storage_fmt_for_dtype(in_dtype), to_storage_scalar(x, in_dtype))
     (raw,) = struct.unpack("<" + storage_fmt_for_dtype(out_dtype), packed)
     return from_storage_scalar(raw, out_dtype)
+
+
+explained_names(globals())
+explained_methods(_DTypes)

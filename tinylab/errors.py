@@ -68,6 +68,10 @@ class OperandError(TinylabError, TypeError):
     """An argument of a type that a method does not take."""
 
 
+class MemberError(OperandError, ValueError):
+    """A value that no member of an enumeration has."""
+
+
 class AssignError(TinylabError, RuntimeError):
     """A write into a tensor that does not fit it, or that other uses forbid."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import enum
 from typing import Final
 
+from tinylab.helpers.near import no_member
+
 
 class Ops(enum.IntEnum):
     """What a node does. Meanings, sources and arguments: the catalogue printed from `uop.spec`."""
@@ -103,6 +105,10 @@ class Ops(enum.IntEnum):
     ALLREDUCE = enum.auto()
     PYLITERAL = enum.auto()
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise no_member(cls, value)
+
     def __str__(self) -> str:
         return f"Ops.{self.name}"
 
@@ -172,6 +178,10 @@ class AxisType(enum.Enum):
     THREAD = "t"
     PLACEHOLDER = "p"
     LOOP = "o"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise no_member(cls, value)
 
     def __repr__(self) -> str:
         return f"AxisType.{self.name}"

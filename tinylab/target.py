@@ -13,8 +13,10 @@ import platform
 from typing import Any, NamedTuple
 
 from tinylab.errors import DeviceError
+from tinylab.helpers.arguments import explained_class
 
 
+@explained_class
 class Target(NamedTuple):
     """One device of DEV; an empty field means: choose."""
 

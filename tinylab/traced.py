@@ -17,6 +17,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from tinylab.errors import FunctionError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import Context
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below, is_write, written_slots
@@ -25,6 +26,7 @@ from tinylab.tensor.random import random_state
 from tinylab.uop.ops import UOp
 
 
+@explained
 def function(
     fxn: Callable[..., Any] | None = None,
     *,

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tinylab import Device, Tensor, TinyJit, Variable, dtypes, function, nn
-from tinylab.errors import OperandError, TinylabError
+from tests.compat.names import IMPORTED, MISSING
+from tinylab import (
+    Context,
+    Device,
+    Tensor,
+    TinyJit,
+    UOp,
+    Variable,
+    dtypes,
+    fetch,
+    function,
+    getenv,
+    nn,
+)
+from tinylab.codegen.opt import OptOps
+from tinylab.compat import module
+from tinylab.device import Buffer
+from tinylab.errors import FetchError, OperandError, SettingError, TinylabError, UnknownDeviceError
 from tinylab.helpers.arguments import explain, explained
+from tinylab.helpers.context import DEBUG, ContextVar
+from tinylab.opcodes import Ops
 
 WRONG = [None, "a", 1.5, object(), [1, "x"], -7, 99, {}, Tensor.ones(7, 9)]
 # What runs what it is given, or waits for a file.
@@ -23,6 +42,16 @@ METHODS = [
 LAYERS = [n for n in nn.__all__ if n[0].isupper()]
 OPTIMIZERS = ["SGD", "Adam", "AdamW", "LAMB", "LARS", "Muon", "OptimizerGroup", "Optimizer"]
 FILES = ["safe_load", "safe_save", "torch_load", "gguf_load", "tar_extract", "zip_extract"]
+# What scripts import besides; what runs a command, waits or reads memory at an address is left out.
+FACES = ["helpers", "dtype", "device", "uop.ops", "codegen.opt", "nn.state", "nn.optim"]
+NOT_CALLED = {
+    "system", "panic", "wait_cond", "to_mv", "from_mv", "mv_address", "trange", "tqdm",
+    "diskcache_clear", "ContextVar", "select_first_inited", "amdgpu_disassemble", "cpu_objdump",
+}  # fmt: skip
+# Tables of the interpreter, with numbers checked before; and what imports or asks what it is given.
+PLAIN = {"safe_exp2", "safe_pow", "fromimport", "get_child", "argsort", "i2u", "to_max_shape"}
+# Nodes are made on the hot path: keywords that they lack are Python's to refuse.
+PLAIN |= {"UOp", "Variable"}
 STATE = ["get_parameters", "get_state_dict", "load_state_dict", *FILES]
 
 
@@ -57,7 +86,7 @@ def check(f: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_methods(name: str) -> None:
-    for t in (Tensor.ones(2, 3), Tensor.ones(4)):
+    for t in (Tensor.ones(2, 3), Tensor.ones(4), Tensor(1.0)):
         check(getattr(t, name))
 
 
@@ -75,6 +104,71 @@ def test_optimizers(name: str) -> None:
 def test_files(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     check(getattr(nn.state, name))
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_scripts_import(
+    face: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checked = 0
+    for name in IMPORTED[f"tinygrad.{face}"].split():
+        if (f"tinygrad.{face}", name) in MISSING:
+            continue
+        found = getattr(module(f"tinygrad.{face}"), name)
+        made = found is Any or (
+            inspect.isclass(found)
+            and (
+                issubclass(found, (BaseException, float)) or not inspect.signature(found).parameters
+            )
+        )
+        if name.startswith("_") or name in NOT_CALLED | PLAIN or is_enum(found):
+            continue
+        if not callable(found) or made:
+            continue
+        check(found)
+        checked += 1
+    assert checked
+
+
+def is_enum(found: Any) -> bool:
+    return inspect.isclass(found) and issubclass(found, enum.Enum)
+
+
+def called(owner: Any) -> list[str]:
+    return [
+        n for n in dir(owner)
+        if not n.startswith("_") and n not in ("mro", "known")
+        and inspect.isroutine(getattr(owner, n, None))
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", called(UOp))
+def test_nodes(name: str) -> None:
+    for u in (Tensor.ones(2, 3).contiguous().uop, UOp.range(4, 0)):
+        check(getattr(u, name))
+
+
+@pytest.mark.parametrize("name", called(Device))
+def test_devices(name: str) -> None:
+    check(getattr(Device, name))
+
+
+@pytest.mark.parametrize("name", called(dtypes))
+def test_predicates_of_dtypes(name: str) -> None:
+    check(getattr(dtypes, name))
+
+
+@pytest.mark.parametrize("name", called(Buffer))
+def test_buffers(name: str) -> None:
+    check(getattr(Buffer("CPU", 4, dtypes.float32).allocate(), name))
+
+
+@pytest.mark.parametrize("f", [Context, TinyJit, function, getenv, fetch, Variable])
+def test_the_top_level(f: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check(f)
 
 
 SENTENCES: dict[str, Callable[[], Any]] = {
@@ -100,6 +194,29 @@ SENTENCES: dict[str, Callable[[], Any]] = {
     "function traces a function, not 5": lambda: function(5),  # type: ignore[arg-type]
     "a device is called by a string, not 5": lambda: Tensor.ones(2).to(5),
     "no device is called CPUU": lambda: Device["CPUU"],
+    "no device is called FOO": lambda: Tensor.ones(2).to("FOO"),
+    "no device is called BAR": lambda: Tensor([1], device="BAR"),
+    "no device is called BAZ": lambda: Tensor.empty(2, device=("CPU", "BAZ")),
+    "no device is called QUX": lambda: Tensor.rand(2, device="qux:1"),
+    "getenv: key is a string, not 5": lambda: getenv(5),  # type: ignore[arg-type]
+    "is_float: x is a dtype, not 'float'": lambda: dtypes.is_float("float"),  # type: ignore[arg-type]
+    "a device is called by a string, not [1]": lambda: Device.get_class([1]),  # type: ignore[arg-type]
+    "UOp: op is one of Ops, not 5": lambda: UOp(5),  # type: ignore[arg-type]
+    "no setting is called UNKNOWN": lambda: Context(UNKNOWN=1),
+    "DEBUG is an int, not 'a'": lambda: Context(DEBUG="a").__enter__(),
+    "DEV is a string, not 5": lambda: Context(DEV=5).__enter__(),
+    "DEBUG is an int, not 1.5": lambda: setattr(DEBUG, "value", 1.5),
+    "Context takes no argument, not 1": lambda: Context(1),  # type: ignore[call-arg]
+    "function takes no keyword 'precompil'": lambda: function(len, precompil=True),  # type: ignore[call-arg]
+    "TinyJit takes no keyword 'prun'": lambda: TinyJit(len, prun=True),  # type: ignore[call-arg]
+    "'mean' is no address": lambda: fetch("mean"),
+    "ContextVar needs default_value": lambda: ContextVar("X"),  # type: ignore[call-arg]
+    "no OptOps is 'UPCAS'": lambda: OptOps("UPCAS"),
+    "no Ops is 999": lambda: Ops(999),
+    "index keeps what it is given, and [1] may change": (
+        lambda: Tensor.ones(2).contiguous().uop.index([1])
+    ),
+    "sort of a UOp needs what only a tensor has": lambda: Tensor.ones(2).contiguous().uop.sort(),
     "no dtype is called 'float33'": lambda: dtypes.float33,
     "3 bytes are no whole number of dtypes.float: each has 4": (
         lambda: Tensor(b"abc", dtype="float32")
@@ -128,6 +245,22 @@ def test_one_element_is_a_number() -> None:
 def test_what_is_near_is_proposed() -> None:
     with pytest.raises(OperandError, match="did you mean axis"):
         Tensor.ones(2).sum(axes=0)  # type: ignore[call-arg]
+
+
+def test_a_near_device_is_proposed() -> None:
+    with pytest.raises(UnknownDeviceError, match="did you mean NULL"):
+        Tensor.ones(2).to("NUL")
+
+
+def test_errors_stay_what_scripts_catch() -> None:
+    with pytest.raises(ValueError, match="no AddrSpace is 9"):
+        module("tinygrad.dtype").AddrSpace(9)
+    with pytest.raises(KeyError):
+        Context(UNKNOWN=1)
+    with pytest.raises(OSError, match="is no address"):
+        fetch("data.txt")
+    for kind in (SettingError, FetchError):
+        assert issubclass(kind, TinylabError)
 
 
 def test_mistakes_inside_a_users_function_stay_what_they_are() -> None:

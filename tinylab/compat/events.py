@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from tinylab.helpers.arguments import explained_names
 from tinylab.helpers.context import PROFILE
 from tinylab.trace import events
 
@@ -143,3 +144,6 @@ def profile_marker(name: str, color: str = "gray") -> None:
     """Marks this moment."""
     events.profile_marker(name, color)
     cpu_events.append(ProfilePointEvent("TINY", "marker", None, {"name": name, "color": color}))
+
+
+explained_names(globals())

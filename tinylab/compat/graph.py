@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tinylab.helpers.arguments import explained_names
 from tinylab.helpers.text import colored
 from tinylab.opcodes import Ops, axis_colors
 from tinylab.uop.ops import PatternMatcher, UOp, sint
@@ -61,3 +62,6 @@ def multirange_str(rngs: Iterable[UOp], color: bool = False, pad: int | None = N
 def gate_kernel_sink(x: UOp) -> bool:
     """Whether a walk may go below a node: not below a kernel."""
     return not (x.op is Ops.SINK and x.arg is not None)
+
+
+explained_names(globals())

@@ -11,9 +11,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, TypeVar
 
 from tinylab.errors import DeviceError
+from tinylab.helpers.arguments import explained_names
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -22,13 +24,13 @@ START_TIME = time.perf_counter()
 CHUNK_SIZE = 1 << 20
 
 
-def to_be32(val: Any) -> Any:
+def to_be32(val: int) -> Any:
     """The four bytes of a number in the other order: 0x01020304 -> 0x04030201."""
     low = (val & 0xFF) << 24 | (val & 0xFF00) << 8
     return low | (val >> 8) & 0xFF00 | (val >> 24) & 0xFF
 
 
-def to_be64(val: Any) -> Any:
+def to_be64(val: int) -> Any:
     """The eight bytes of a number in the other order."""
     return to_be32(val & 0xFFFFFFFF) << 32 | to_be32((val >> 32) & 0xFFFFFFFF)
 
@@ -132,7 +134,7 @@ def wait_cond(
             time.sleep(0)
 
 
-def get_stacktrace(frm: Any, max_frames: int = 30) -> tuple[tuple[str, int, str], ...]:
+def get_stacktrace(frm: FrameType | None, max_frames: int = 30) -> tuple[tuple[str, int, str], ...]:
     """(file, line, function) of a frame and its callers, the nearest first."""
     found: list[tuple[str, int, str]] = []
     while frm is not None and len(found) < max_frames:
@@ -148,3 +150,6 @@ def to_char_p_p(options: Sequence[bytes], to_type: Any = ctypes.c_char) -> Any:
     found = (pointer * len(texts))(*[ctypes.cast(t, pointer) for t in texts])
     found.kept = texts
     return found
+
+
+explained_names(globals())

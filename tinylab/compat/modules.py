@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tinylab.compat.table import ABSENT, FOREIGN, HOMES, NAMES, OURS
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 
 _made: dict[str, StandIn] = {}
 _MISSING = object()

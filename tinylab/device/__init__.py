@@ -32,3 +32,11 @@ from tinylab.device.registry import (
     enumerate_devices_str as enumerate_devices_str,
 )
 from tinylab.errors import CompileError as CompileError
+from tinylab.helpers.arguments import (
+    explained_methods as _explained_methods,
+    explained_names as _explained_names,
+)
+
+_explained_names(globals())
+_explained_methods(Buffer)
+_explained_methods(type(Device))

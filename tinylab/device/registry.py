@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import ContractError, DeviceError, ForbiddenDeviceError, UnknownDeviceError
 from tinylab.helpers.context import ALLOW_DEVICE_USAGE, DEBUG, DEV
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 
 if TYPE_CHECKING:
     from tinylab.device.program import Compiled
@@ -63,17 +63,25 @@ class _Device:
 
     def get_class(self, device: str) -> type[Compiled[Any]]:
         """The class behind a name, loaded but not opened."""
-        kind = _canonical(device).split(":")[0]
+        kind = self.kind(self.canonicalize(device))
+        module = importlib.import_module(f"tinylab.runtime.ops_{kind.lower()}")
+        wanted = f"{kind.lower()}device"
+        found: type[Compiled[Any]] = next(v for k, v in vars(module).items() if k.lower() == wanted)
+        return found
+
+    def kind(self, device: str) -> str:
+        """What comes before the number of a name in canonical spelling: "CPU:1" -> "CPU".
+
+        Raises: UnknownDeviceError, with the nearest right name, if there is no such device.
+        """
+        kind = device.split(":")[0]
         if kind not in self.known():
             near = closest(kind, self.known())
             raise UnknownDeviceError(
                 f"no device is called {kind}",
                 help=f"did you mean {near}?" if near else f"there are {', '.join(self.known())}",
             )
-        module = importlib.import_module(f"tinylab.runtime.ops_{kind.lower()}")
-        wanted = f"{kind.lower()}device"
-        found: type[Compiled[Any]] = next(v for k, v in vars(module).items() if k.lower() == wanted)
-        return found
+        return kind
 
     @functools.cache  # noqa: B019 (one registry, one list)
     def known(self) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from tinylab.engine.captured import (
 from tinylab.engine.graph import GraphException, GraphRunner, MultiGraphRunner, graph_class
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import JitError, UncapturedError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import CAPTURING, DEBUG, JIT, NO_MEMORY_PLANNER, Context
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
@@ -142,6 +143,7 @@ class TinyJit(Generic[P, R]):
     Raises: JitError where a call cannot be captured or does not fit what was captured.
     """
 
+    @explained
     def __new__(  # noqa: D102 (without a function it is a decorator)
         cls, fxn: Callable[P, R] | None = None, captured: Any = None, prune: bool = False
     ) -> Any:
@@ -149,6 +151,7 @@ class TinyJit(Generic[P, R]):
             return functools.partial(cls, prune=prune)
         return super().__new__(cls)
 
+    @explained
     def __init__(
         self,
         fxn: Callable[P, R] | None = None,

@@ -7,6 +7,7 @@
 
 import sys as _sys
 
+from tinylab.helpers.arguments import explained_names as _explained_names
 from tinylab.helpers.cache import (
     CACHEDB as CACHEDB,
     VERSION as VERSION,
@@ -109,6 +110,7 @@ from tinylab.helpers.memory import (
     pad_bytes as pad_bytes,
     to_mv as to_mv,
 )
+from tinylab.helpers.near import closest as closest
 from tinylab.helpers.progress import tqdm as tqdm, trange as trange
 from tinylab.helpers.seq import (
     all_int as all_int,
@@ -152,7 +154,6 @@ from tinylab.helpers.text import (
     ansilen as ansilen,
     ansipad as ansipad,
     ansistrip as ansistrip,
-    closest as closest,
     colored as colored,
     colorize_float as colorize_float,
     pluralize as pluralize,
@@ -167,3 +168,4 @@ from tinylab.helpers.text import (
 )
 
 OSX, WIN = _sys.platform == "darwin", _sys.platform == "win32"
+_explained_names(globals())

@@ -10,15 +10,17 @@ and its annotations: an unknown keyword, a missing argument, or one of another k
 
 from __future__ import annotations
 
+import enum
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from os import PathLike
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from tinylab.errors import OperandError, TinylabError
-from tinylab.helpers.text import closest
+from tinylab.helpers.kinds import is_tensor, kinds_of
+from tinylab.helpers.near import closest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,119 +28,22 @@ R = TypeVar("R")
 # What Python itself raises on an argument of the wrong kind, somewhere inside.
 PYTHON_ERRORS = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
 _MOST_SHOWN = 60
-
-
-class _Kind(NamedTuple):
-    """What an annotation means: in words, and whether a value is one."""
-
-    words: str
-    holds: Callable[[Any], bool]
-
-
-def _is_node(x: Any) -> bool:
-    return hasattr(x, "uop") or (hasattr(x, "op") and hasattr(x, "src"))
-
-
-def _is_int(x: Any) -> bool:
-    return hasattr(x, "__index__") or (_is_node(x) and not hasattr(x, "uop"))
-
-
-def _is_number(x: Any) -> bool:
-    return not isinstance(x, str) and (hasattr(x, "__float__") or _is_int(x)) and not _is_tensor(x)
-
-
-def _is_tensor(x: Any) -> bool:
-    return hasattr(x, "uop")
-
-
-def _is_sequence(x: Any) -> bool:
-    return isinstance(x, Iterable) and not isinstance(x, (str, bytes, Mapping)) and not _is_node(x)
-
-
-def _are(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda x: _is_sequence(x) and all(map(holds, x))
-
-
-_INT = _Kind("an int", _is_int)
-_INTS = _Kind("a sequence of ints", _are(_is_int))
-_PART_SIZES = _Kind("a sequence of ints", _are(lambda x: x is None or _is_int(x)))
-_PAIRS = _Kind(
-    "a sequence of pairs of ints",
-    _are(lambda x: x is None or (_are(_is_int)(x) and len(x) == 2)),
-)
-_NUMBER = _Kind("a number", _is_number)
-_TENSOR = _Kind("a tensor", _is_node)
-_NONE = _Kind("None", lambda x: x is None)
-_REDUCTION = _Kind("'mean', 'sum' or 'none'", lambda x: x in ("mean", "sum", "none"))
-_KINDS: dict[str, tuple[_Kind, ...]] = {
-    "int": (_INT,),
-    "float": (_NUMBER,),
-    "bool": (_Kind("True or False", lambda x: isinstance(x, (bool, int)) or hasattr(x, "value")),),
-    "str": (_Kind("a string", lambda x: isinstance(x, str)),),
-    "None": (_NONE,),
-    "Self": (_TENSOR,),
-    "Tensor": (_TENSOR,),
-    "PyConst": (_NUMBER,),
-    "ConstType": (_Kind("a number", lambda x: _is_number(x) or type(x).__name__ == "InvalidType"),),
-    "DTypeLike": (_Kind("a dtype", lambda x: isinstance(x, str) or type(x).__name__ == "DType"),),
-    "Number": (_Kind("a number", lambda x: _is_number(x) or _is_int(x)),),
-    "Size": (_INT,),
-    "Sizes": (_INT, _INTS),
-    "PartSizes": (_INT, _PART_SIZES, _NONE),
-    "Sequence[Size]": (_INTS,),
-    "DType": (_Kind("a dtype", lambda x: type(x).__name__ == "DType"),),
-    "Ops": (_Kind("one of Ops", lambda x: type(x).__name__ == "Ops"),),
-    "Sequence[str]": (_Kind("a sequence of strings", _are(lambda x: isinstance(x, str))),),
-    "Sequence[Self]": (_Kind("a sequence of tensors", _are(_is_node)),),
-    "Sequence[tuple[Size, Size] | None]": (_PAIRS,),
-    "os.PathLike[str]": (_Kind("a path", lambda x: isinstance(x, (str, PathLike))),),
-    "Axes": (_INT, _INTS, _NONE),
-    "ReductionStr": (_REDUCTION,),
-    "Sequence[int]": (_INTS,),
-    "tuple[int, ...]": (_INTS,),
-    "Sequence[Tensor]": (_Kind("a sequence of tensors", _are(_is_node)),),
-    "list[Tensor]": (_Kind("a list of tensors", _are(_is_node)),),
-    "dict[str, Tensor]": (_Kind("a dict of tensors", lambda x: isinstance(x, dict)),),
-}
-
-
-def _alternatives(annotation: str) -> list[str]:
-    """The parts of a union: "int | Sequence[int | None]" -> "int", "Sequence[int | None]"."""
-    found, depth = [""], 0
-    for c in annotation:
-        depth += (c == "[") - (c == "]")
-        if c == "|" and depth == 0:
-            found.append("")
-        else:
-            found[-1] += c
-    return [part.strip() for part in found]
-
-
-def _kinds(annotation: Any) -> tuple[_Kind, ...] | None:
-    """The kinds that a parameter takes; None where the annotation does not say."""
-    found: list[_Kind] = []
-    for name in _alternatives(str(annotation)):
-        if name.startswith("Callable"):
-            found.append(_Kind("a function", callable))
-        elif name.startswith("list[Callable"):
-            found.append(_Kind("a list of functions", _are(callable)))
-        elif name in _KINDS:
-            found += _KINDS[name]
-        else:
-            return None
-    return tuple(dict.fromkeys(found))
+_OURS = __name__.split(".")[0] + "."
+_RECEIVERS = ("self", "cls", "_cls")
 
 
 def shown(x: Any) -> str:
     """An argument in a message: short, and a tensor by its shape."""
-    if _is_tensor(x):
+    if is_tensor(x):
         return f"a tensor of shape {x.shape}"
     text = repr(x)
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 
-def _wrong_kind(name: str, parameter: inspect.Parameter, value: Any) -> OperandError | None:
-    kinds = _kinds(parameter.annotation)
+def _wrong_kind(
+    name: str, parameter: inspect.Parameter, value: Any, scope: Mapping[str, Any]
+) -> OperandError | None:
+    kinds = kinds_of(parameter.annotation, scope)
     values = value if parameter.kind is parameter.VAR_POSITIONAL else (value,)
     if kinds is None or parameter.kind is parameter.VAR_KEYWORD:
         return None
@@ -151,10 +56,10 @@ def _wrong_kind(name: str, parameter: inspect.Parameter, value: Any) -> OperandE
 
 def _unfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> OperandError:
     """Why a call does not bind."""
-    parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+    parameters = [p for p in signature.parameters.values() if p.name not in _RECEIVERS]
     takes = ", ".join(str(p).split(":")[0].split("=")[0].strip() for p in parameters)
     help = f"it takes {takes}" if parameters else "it takes no arguments"
-    names = [p.name for p in parameters]
+    names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
     for given in kwargs:
         if given not in names:
             near = closest(given, names)
@@ -184,13 +89,14 @@ def explain(
 ) -> OperandError | None:
     """The first argument of a call that is not what the signature asks for; None if all are."""
     signature = inspect.signature(function)
+    scope = vars(sys.modules.get(function.__module__, sys))
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
         return _unfit(name, signature, args, kwargs)
     for parameter_name, value in bound.arguments.items():
-        if parameter_name not in ("self", "cls"):
-            found = _wrong_kind(name, signature.parameters[parameter_name], value)
+        if parameter_name not in _RECEIVERS:
+            found = _wrong_kind(name, signature.parameters[parameter_name], value, scope)
             if found is not None:
                 return found
     return None
@@ -209,6 +115,32 @@ def _unknown_below(name: str, kwargs: Mapping[str, Any], error: Exception) -> Op
     )
 
 
+def _changeable(name: str, values: Sequence[Any], error: Exception) -> OperandError | None:
+    """A list or dict where only what cannot change may be kept."""
+    if not (isinstance(error, TypeError) and "unhashable" in str(error)):
+        return None
+    for value in values:
+        if getattr(type(value), "__hash__", None) is None:
+            return OperandError(
+                f"{name} keeps what it is given, and {shown(value)} may change",
+                help="give it a tuple",
+            )
+    return None
+
+
+def _only_of_tensors(name: str, error: Exception) -> OperandError | None:
+    """A method that expressions share with tensors, and that needs memory of its own."""
+    trace, owner = error.__traceback__, getattr(error, "obj", None)
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    here = trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS)
+    if not (here and "UOp" in (type(owner).__name__, getattr(owner, "__name__", ""))):
+        return None
+    return OperandError(
+        f"{name} of a UOp needs what only a tensor has", help=f"call Tensor(u).{name}"
+    )
+
+
 def explained_error(
     function: Callable[..., Any],
     name: str,
@@ -219,12 +151,17 @@ def explained_error(
     """What a call that failed with Python's own words did wrong; None if no argument did it."""
     if isinstance(error, TinylabError):
         return None
-    return explain(function, name, args, kwargs) or _unknown_below(name, kwargs, error)
+    return (
+        explain(function, name, args, kwargs)
+        or _unknown_below(name, kwargs, error)
+        or _changeable(name, (*args, *kwargs.values()), error)
+        or _only_of_tensors(name, error)
+    )
 
 
 def explained(function: Callable[P, R], name: str | None = None) -> Callable[P, R]:
     """A function whose failures by wrong arguments are told in a sentence."""
-    called = function.__qualname__.removesuffix(".__init__") if name is None else name
+    called = name or re.sub(r"\.__(init|new)__$", "", function.__qualname__)
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -241,7 +178,38 @@ def explained(function: Callable[P, R], name: str | None = None) -> Callable[P, 
 
 def explained_class(cls: type[R]) -> type[R]:
     """A class whose construction and calls are `explained`, by its own name."""
-    for method in ("__init__", "__call__"):
-        if method in vars(cls):
-            setattr(cls, method, explained(vars(cls)[method], cls.__name__))
+    for method in ("__new__", "__init__", "__call__"):
+        found = getattr(vars(cls).get(method), "__func__", vars(cls).get(method))
+        if inspect.isfunction(found) and not hasattr(found, "__wrapped__"):
+            found.__module__ = cls.__module__  # a NamedTuple's is made elsewhere
+            checked = explained(found, cls.__name__)
+            setattr(cls, method, staticmethod(checked) if method == "__new__" else checked)
     return cls
+
+
+def explained_methods(cls: type) -> None:
+    """Every public method of a class, wherever it is inherited from, is `explained` there."""
+    for name in dir(cls):
+        raw = inspect.getattr_static(cls, name)
+        if name.startswith("_"):
+            continue
+        if isinstance(raw, (classmethod, staticmethod)):
+            setattr(cls, name, type(raw)(explained(raw.__func__, name)))
+        elif inspect.isfunction(raw):
+            setattr(cls, name, explained(raw, name))
+
+
+def explained_names(names: dict[str, Any], *, classes: bool = True) -> None:
+    """The public functions and classes of ours in a module's names are `explained`.
+
+    In a module that only hands on, the functions stay as they are where they come from.
+    """
+    for name, found in list(names.items()):
+        ours = getattr(found, "__module__", "").startswith(_OURS)
+        if name.startswith("_") or not ours or getattr(found, "_is_protocol", False):
+            continue
+        if inspect.isclass(found):
+            if classes and not issubclass(found, (BaseException, enum.Enum)):
+                explained_class(found)
+        elif inspect.isroutine(found) or hasattr(found, "cache_info"):
+            names[name] = explained(found, name)

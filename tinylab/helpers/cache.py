@@ -245,6 +245,11 @@ def fetch(
     """
     if url.startswith(("/", ".")):
         return pathlib.Path(url)
+    if "://" not in url:
+        raise FetchError(
+            f"{url!r} is no address",
+            help=f"write https://… , or ./{url} for a file of this machine",
+        )
     path = _place(url, name, subdir, gunzip)
     if not (path.is_file() and allow_caching and not getenv("DISABLE_HTTP_CACHE")):
         path.parent.mkdir(parents=True, exist_ok=True)

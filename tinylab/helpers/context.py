@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import difflib
 import functools
 import importlib
 import os
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tinylab.errors import SettingError
+from tinylab.helpers.arguments import explained, explained_class
+from tinylab.helpers.near import closest
 
 if TYPE_CHECKING:
     from tinylab.target import Target
@@ -30,7 +32,7 @@ T = TypeVar("T", int, str)
 _ANY_TEXT = frozenset({"NO_COLOR"})
 
 
-def _convert(key: str, text: str, default: T) -> T:
+def _convert(key: str, text: str, default: Any) -> Any:
     if key in _ANY_TEXT:
         return type(default)(text not in ("", "0"))
     try:
@@ -41,12 +43,25 @@ def _convert(key: str, text: str, default: T) -> T:
 
 
 @functools.cache
+def _environment(key: str) -> str | None:
+    return os.environ.get(key)
+
+
+@explained
 def getenv(key: str, default: Any = 0) -> Any:
-    """The environment's value of ``key`` in the type of ``default``; read once per process."""
-    text = os.environ.get(key)
-    return default if text is None else _convert(key, text, default)
+    """The environment's value of ``key`` in the type of ``default``; read once per process.
+
+    A default of None, or of a type that no text says, takes the text as it is.
+
+    Raises: SettingError for a text that is not of that type.
+    """
+    text = _environment(key)
+    if text is None or isinstance(default, (str, NoneType)):
+        return default if text is None else text
+    return _convert(key, text, default) if isinstance(default, (int, float)) else text
 
 
+@explained_class
 class ContextVar(Generic[T]):
     """A setting: compares, counts and tests as its value.
 
@@ -73,13 +88,24 @@ class ContextVar(Generic[T]):
     @value.setter
     def value(self, new: T) -> None:
         if self._here.get():
-            self._here.set((new,))
+            self._here.set((self.checked(new),))
         else:
-            self._everywhere = new
+            self._everywhere = self.checked(new)
+
+    def checked(self, new: Any) -> T:
+        """A value that this setting can have, out of another setting too.
+
+        Raises: SettingError for one of another type.
+        """
+        new = _plain(new)
+        for kind, what, asked in _VALUES:
+            if isinstance(self.default, kind) and not hasattr(new, asked):
+                raise SettingError(f"{self.key} is {what}, not {new!r}", help=self.help or None)
+        return cast("T", new)
 
     def enter(self, new: T) -> contextvars.Token[Any]:
         """Another value for this thread, until `leave` gets the token back."""
-        return self._here.set((new,))
+        return self._here.set((self.checked(new),))
 
     def leave(self, token: contextvars.Token[Any]) -> None:
         """The value that was there before `enter`."""
@@ -120,6 +146,14 @@ class ContextVar(Generic[T]):
         """A comma list's items: "half,long" -> ["half", "long"]; with an owner, its attributes."""
         names = [name for name in str(self.value).split(",") if name]
         return names if owner is None else [getattr(owner, name) for name in names]
+
+
+# What values of a setting are, and what such a value has.
+_VALUES = (
+    (str, "a string", "isprintable"),
+    (int, "an int", "__index__"),
+    (float, "a number", "__float__"),
+)
 
 
 def _plain(x: Any) -> Any:
@@ -168,6 +202,7 @@ class DevSetting(ContextVar[str]):
         return self.target().interface
 
 
+@explained_class
 class Context(contextlib.ContextDecorator):
     """Settings changed for a block or, as a decorator, a call: ``with Context(DEBUG=2): ...``.
 
@@ -177,8 +212,8 @@ class Context(contextlib.ContextDecorator):
     def __init__(self, **changes: Any) -> None:
         for name in changes:
             if name not in SETTINGS:
-                near = difflib.get_close_matches(name, SETTINGS, n=1)
-                help_ = f"did you mean {near[0]}?" if near else None
+                near = closest(name, SETTINGS)
+                help_ = f"did you mean {near}?" if near else None
                 raise SettingError(f"no setting is called {name}", help_)
         self._changes = changes
         self._entered: list[dict[str, contextvars.Token[Any]]] = []
@@ -187,7 +222,7 @@ class Context(contextlib.ContextDecorator):
         return Context(**self._changes)  # a decorated function may run in several threads
 
     def __enter__(self) -> None:
-        changes = {name: _plain(value) for name, value in self._changes.items()}
+        changes = {name: SETTINGS[name].checked(v) for name, v in self._changes.items()}
         self._entered.append({name: SETTINGS[name].enter(v) for name, v in changes.items()})
 
     def __exit__(self, *exc: object) -> None:

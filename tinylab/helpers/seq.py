@@ -8,9 +8,11 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 from tinylab.errors import ContractError, CreationError, ShapeError
+
+Size: TypeAlias = Any  # an int, or an expression of sizes
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -163,7 +165,7 @@ def round_down(num: int, amt: int) -> int:
     return num // amt * amt
 
 
-def ceildiv(num: Any, amt: Any) -> Any:
+def ceildiv(num: Size, amt: Size) -> Any:
     """The quotient, rounded up: 5, 4 -> 2; sizes may be symbolic."""
     return (num + amt - 1) // amt if not isinstance(num, int) else -(-num // amt)
 
@@ -195,22 +197,22 @@ def floormod(x: int, y: int) -> int:
     return 0 if y == 0 else x % y
 
 
-def lo32(x: Any) -> Any:
+def lo32(x: Size) -> Any:
     """The lower 32 bits."""
     return x & 0xFFFFFFFF
 
 
-def hi32(x: Any) -> Any:
+def hi32(x: Size) -> Any:
     """The bits above the lower 32."""
     return x >> 32
 
 
-def data64(data: Any) -> tuple[Any, Any]:
+def data64(data: Size) -> tuple[Any, Any]:
     """(upper half, lower half) of 64 bits."""
     return hi32(data), lo32(data)
 
 
-def data64_le(data: Any) -> tuple[Any, Any]:
+def data64_le(data: Size) -> tuple[Any, Any]:
     """(lower half, upper half) of 64 bits."""
     return lo32(data), hi32(data)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import linecache
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tinylab.errors import DeviceError
+from tinylab.errors import DeviceError, OperandError
 from tinylab.helpers.context import NO_COLOR
+from tinylab.helpers.near import closest
 
 T = TypeVar("T")
 
@@ -24,6 +24,8 @@ def colored(st: object, color: str | None, background: bool = False) -> str:
     """Text in a terminal's colour; capitals are the bright ones: "x", "GREEN"."""
     if color is None or NO_COLOR:
         return str(st)
+    if color.lower() not in COLORS:
+        raise OperandError(f"no colour is called {color!r}", help=f"there are {', '.join(COLORS)}")
     base = 10 * background + 60 * (color.upper() == color) + 30
     return f"\x1b[{base + COLORS.index(color.lower())}m{st}\x1b[0m"
 
@@ -121,12 +123,6 @@ def without_controls(text: str) -> str:
     "a\x1b[2Jb" -> the letters a \ x 1 b [ 2 J b
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def closest(name: str, names: Iterable[str]) -> str | None:
-    """The nearest of some names, if one is near: "CLAG" of CLANG, LLVM -> CLANG."""
-    near = difflib.get_close_matches(name, list(names), n=1)
-    return near[0] if near else None
 
 
 def select_by_name(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinylab.errors import LabError
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 from tinylab.lab.bench import Bench
 from tinylab.lab.counters import Counting
 from tinylab.lab.graph import Json, Nodes

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import LabError
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 from tinylab.lab.search import wrappers
 
 if TYPE_CHECKING:

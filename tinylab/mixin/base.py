@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tinylab.dtype import ConstType, DType, DTypeLike, PyConst
-from tinylab.errors import IndexingError
+from tinylab.errors import IndexingError, ShapeError
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Primitives:
 
     def size(self, dim: int | None = None) -> Size | tuple[Size, ...]:
         """The sizes, or the size of one axis."""
-        return self.shape if dim is None else self.shape[self._axis(dim)]
+        return self.shape if dim is None else self.shape[self._sized_axis(dim, "size")]
 
     def is_floating_point(self) -> bool:
         """Whether the elements are floats."""
@@ -159,6 +159,15 @@ class Primitives:
                 f"{dim=} out of range [{-limit}, {limit - 1}] for shape {shape_text(self.shape)}"
             )
         return dim + total if dim < 0 else dim
+
+    def _sized_axis(self, dim: int, name: str) -> int:
+        """The axis counted from the front, for a method that asks for its size.
+
+        Raises: IndexingError when there is no such axis; ShapeError where there are no axes.
+        """
+        if self.ndim == 0:
+            raise ShapeError(f"{name} needs an axis, not shape ()", help="use .reshape(1)")
+        return self._axis(dim)
 
     def _axes(self, axis: Axes) -> tuple[int, ...]:
         """The axes as a tuple, counted from the front, without repetition; None means all."""

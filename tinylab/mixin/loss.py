@@ -57,9 +57,10 @@ class LossMixin(NormMixin):
         """
         if not 0 <= label_smoothing <= 1:
             raise OperandError(f"{label_smoothing=} must be in [0, 1]")
+        classes = self._sized_axis(-1, "sparse_categorical_crossentropy")
         logs = self.log_softmax()
         counted = Y.ne(ignore_index)
-        hit = Y.cast(dtypes.int32).one_hot(self.shape[-1]).cast(dtypes.bool)
+        hit = Y.cast(dtypes.int32).one_hot(self.shape[classes]).cast(dtypes.bool)
         picked = hit.where(logs, 0).sum(-1)
         losses = picked * (1 - label_smoothing) + logs.mean(-1) * label_smoothing
         losses = counted.where(losses.neg(), 0)
@@ -78,7 +79,7 @@ class LossMixin(NormMixin):
         """
         if not 0 <= label_smoothing <= 1:
             raise OperandError(f"{label_smoothing=} must be in [0, 1]")
-        axis = 0 if self.ndim == 1 else 1
+        axis = self._sized_axis(0 if self.ndim == 1 else 1, "cross_entropy")
         classes = self.shape[axis]
         if Y.ndim == self.ndim and Y.shape == self.shape:
             target = Y
@@ -106,7 +107,7 @@ class LossMixin(NormMixin):
 
         (N, C), Y (N,) -> ()
         """
-        axis = 0 if self.ndim == 1 else 1
+        axis = self._sized_axis(0 if self.ndim == 1 else 1, "nll_loss")
         classes = self.shape[axis]
         hit = _classes_first(Y.cast(dtypes.int32), classes, axis).cast(dtypes.bool)
         picked = hit.where(self, 0).sum(axis)

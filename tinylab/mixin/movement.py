@@ -261,7 +261,7 @@ class MovementMixin(ElementwiseMixin):
 
         Raises: ShapeError when given sizes do not add up.
         """
-        axis = self._axis(dim)
+        axis = self._sized_axis(dim, "split")
         total = self.shape[axis]
         if isinstance(sizes, int):
             sizes = [min(sizes, total - i) for i in range(0, max(total, 1), max(sizes, 1))]
@@ -284,7 +284,7 @@ class MovementMixin(ElementwiseMixin):
         """
         if chunks <= 0:
             raise OperandError(f"chunk: expected a positive number of chunks, not {chunks}")
-        size = self.shape[self._axis(dim)]
+        size = self.shape[self._sized_axis(dim, "chunk")]
         return list(self.split(max(1, -(-size // chunks)), dim))
 
     def _shrink_axis(self, axis: int, begin: Size, end: Size) -> Self:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from tinylab.device import Device
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import FileFormatError, OperandError
-from tinylab.helpers.arguments import explained
+from tinylab.helpers.arguments import explained, explained_class
 from tinylab.tensor import Tensor
 from tinylab.tensor.data import buffer_uop
 from tinylab.tensor.disk import on_disk
@@ -29,6 +29,7 @@ from tinylab.uop.ops import UOp
 T = TypeVar("T")
 
 
+@explained
 def accept_filename(func: Callable[[Tensor], T]) -> Callable[[Tensor | str | pathlib.Path], T]:
     """A function of a tensor of bytes that takes the name of a file too."""
 
@@ -80,6 +81,7 @@ class Bytes:
             )
 
 
+@explained_class
 class TensorIO(io.RawIOBase):
     """A tensor of bytes as a file that is read: TensorIO(t).read(4)."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tinylab.errors import DeviceError, OperandError, ShapeError
 from tinylab.helpers.arguments import explained
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 from tinylab.nn.files import (
     TensorIO as TensorIO,
     accept_filename as accept_filename,

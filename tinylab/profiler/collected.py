@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinylab.errors import CaptureError
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 from tinylab.profiler import export, saved, stats
 from tinylab.profiler.recorder import KernelFacts, Recorder, is_null
 from tinylab.profiler.table import Array, EventTable

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinylab.errors import CaptureError
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 from tinylab.profiler import find, report, scene, view
 from tinylab.profiler.capture import (
     Capture,

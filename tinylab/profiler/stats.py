@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinylab.errors import CaptureError
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 from tinylab.profiler.table import KIND, Array, EventTable
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tinylab.errors import CaptureError
-from tinylab.helpers.text import closest
+from tinylab.helpers.near import closest
 from tinylab.profiler import stats
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.merged import Comparison

@@ -250,5 +250,11 @@ assert set(_MOVES) == GroupOp.Movement, "a movement without its constructor"
 
 
 def canonical(device: Any) -> Any:
-    """A device's one spelling; None is the default one."""
-    return canonicalize_device(device)
+    """A device's one spelling, or a tuple of them; None is the default one.
+
+    Raises: UnknownDeviceError, with the nearest right name, for one that there is not.
+    """
+    place = canonicalize_device(device)
+    for name in (place,) if isinstance(place, str) else place:
+        Device.kind(name)
+    return place

@@ -274,6 +274,8 @@ class AlgebraMethods(OpMixin):
     @staticmethod
     def gcd(*uops: UOp) -> UOp:
         """A constant, perhaps times common factors, that divides every one of the expressions."""
+        if not uops:
+            raise OperandError("gcd needs an expression")
         number = math.gcd(*(u.const_factor() for u in uops))
         common: list[UOp] | None = None
         for u in uops:

@@ -15,6 +15,7 @@ from tinylab.errors import (
     OperandError,
     SymbolicError,
 )
+from tinylab.helpers.arguments import shown
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
@@ -67,6 +68,8 @@ class BuildMethods(MoveMethods):
                 *(BuildMethods.const(v, dtype or dtypes.from_py(b)) for v in b)
             )
         if not isinstance(b, int | float) and b is not Invalid:
+            if not hasattr(b, "src"):
+                raise OperandError(f"a constant is a number or a UOp, not {shown(b)}")
             return b if dtype is None else b.cast(dtype)  # type: ignore[no-any-return]
         return const(b, dtype)
 
@@ -295,7 +298,10 @@ class BuildMethods(MoveMethods):
 
     def gettuple(self: UOp, idx: int) -> UOp:
         """One of several results."""
-        if self.op is Ops.TUPLE:
+        results = self if self.op is Ops.TUPLE else self.src[0]
+        if not 0 <= idx < len(results.src):
+            raise IndexingError(f"gettuple: there are {len(results.src)} results, none is {idx}")
+        if results is self:
             return self.src[idx]
         return make(Ops.GETTUPLE, infer_dtype(Ops.GETTUPLE, (self,), idx), (self,), idx)
 

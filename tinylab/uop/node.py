@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from tinylab.dtype import AddrSpace, DType, as_const
 from tinylab.errors import ContractError, ShapeError
+from tinylab.helpers.arguments import PYTHON_ERRORS, explained_error, explained_methods
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.algebra import AlgebraMethods
 from tinylab.uop.args import RangeArg
@@ -46,14 +47,20 @@ class _UOpType(type):
         metadata: tuple[Any, ...] | None = None,
         _buffer: Buffer | None = None,
     ) -> UOp:
-        if dtype is None:
-            dtype = infer_dtype(op, src, arg)
-        # Equal arguments of another class would make a second node.
-        if op is Ops.CONST:
-            arg = as_const(arg, dtype)
-        elif op is Ops.RANGE and arg.__class__ is tuple:
-            arg = RangeArg(arg)
-        node = make(op, dtype, src, arg, tag)
+        try:
+            if dtype is None:
+                dtype = infer_dtype(op, src, arg)
+            # Equal arguments of another class would make a second node.
+            if op is Ops.CONST:
+                arg = as_const(arg, dtype)
+            elif op is Ops.RANGE and arg.__class__ is tuple:
+                arg = RangeArg(arg)
+            elif op.__class__ is not Ops:
+                raise TypeError(op)
+            node = make(op, dtype, src, arg, tag)
+        except PYTHON_ERRORS as error:
+            given = (cls, op, dtype, src, arg, tag)
+            raise explained_error(_UOpType.__call__, "UOp", given, {}, error) or error from None
         if metadata is not None:
             node.metadata = metadata
         if _buffer is not None:
@@ -501,6 +508,7 @@ def _key_of(node: UOp) -> bytes:
     return hashlib.sha256(text + b"".join(s.key for s in node.src)).digest()
 
 
+explained_methods(UOp)
 set_node_type(UOp)
 UOp._LAZY.update(
     _axis_slot=axis_of,

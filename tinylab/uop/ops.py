@@ -1,6 +1,7 @@
 """The public face of the graph: names that scripts, rules and kernels import."""
 
 from tinylab.dtype import AddrSpace, Invalid, dtypes
+from tinylab.helpers.arguments import explained_names as _explained_names
 from tinylab.opcodes import AxisType, GroupOp, Ops, axis_colors, axis_letters, axis_to_pos
 from tinylab.uop.args import (
     BufferizeOpts,
@@ -84,3 +85,5 @@ __all__ = [
     "sym_infer",
     "type_verify",
 ]
+
+_explained_names(globals())

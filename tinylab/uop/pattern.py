@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, dtypes
-from tinylab.errors import ContractError
+from tinylab.errors import ContractError, OperandError
+from tinylab.helpers.arguments import explained
 from tinylab.opcodes import GroupOp, Ops
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def place_of_caller() -> Place:
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
-        if not name.startswith(_HERE) or not name.endswith(_PLUMBING):
+        ours = name.startswith(_HERE) and name.endswith(_PLUMBING)
+        if not ours and name != _EXPLAINING:
             break
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno
@@ -37,6 +39,10 @@ _PLUMBING = tuple(
     f"/{name}.py"
     for name in ("pattern", "matcher", "rewrite", "passes", "node", "algebra", "sizes")
 )
+
+
+# Where calls are wrapped, so that mistakes in them are told in a sentence.
+_EXPLAINING = explained.__code__.co_filename
 
 
 class UPat:
@@ -89,7 +95,8 @@ class UPat:
         self.repeated: UPat | None = None
         self.alternatives: tuple[UPat, ...] = ()
         if is_any:
-            assert isinstance(src, tuple), "any takes a tuple of alternatives"
+            if not isinstance(src, tuple):
+                raise OperandError(f"UPat: any takes a tuple of alternatives, not {src!r}")
             self.alternatives = src
         elif isinstance(src, list):
             same = all(p is src[0] for p in src[1:])

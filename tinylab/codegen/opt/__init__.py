@@ -9,6 +9,8 @@ import enum
 from typing import NamedTuple
 
 from tinylab.errors import KernelOptError
+from tinylab.helpers.arguments import explained_names
+from tinylab.helpers.near import no_member
 
 __all__ = ["KernelOptError", "Opt", "OptOps", "check"]
 
@@ -29,6 +31,10 @@ class OptOps(enum.Enum):
 
     def __lt__(self, other: OptOps) -> bool:
         return bool(self.value < other.value)
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise no_member(cls, value)
 
     def __repr__(self) -> str:
         return f"OptOps.{self.name}"
@@ -52,3 +58,6 @@ def check(holds: bool, message: str, help: str | None = None) -> None:
     """
     if not holds:
         raise KernelOptError(message, help=help)
+
+
+explained_names(globals())
