@@ -108,10 +108,10 @@ def _tensor(data: Bytes, start: int, entry: _Entry) -> Tensor:
     return ggml_data_to_tensor(raw, count, entry.kind).reshape(entry.shape)
 
 
-# Types that tinylab cannot read: it lacks their tables of values, or they are of the past.
+# Types that tinylab cannot read: they are of the past, or too new to be sure of.
 _OTHERS = {
-    4: "Q4_2", 5: "Q4_3", 16: "IQ2_XXS", 17: "IQ2_XS", 19: "IQ1_S", 29: "IQ1_M",
-    31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4",
+    4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4",
+    41: "Q1_0",
 }  # fmt: skip
 
 

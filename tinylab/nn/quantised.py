@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tinylab.dtype import dtypes
-from tinylab.nn.grids import IQ2_S, IQ3_S, IQ3_XXS, Grid, rows_of
+from tinylab.nn.grids import IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, Grid, rows_of
 from tinylab.tensor import Tensor
 
 
@@ -123,6 +123,15 @@ def _mxfp4(b: Tensor) -> Tensor:
     return _looked_up(b[:, 1:], _E2M1) * scale
 
 
+def _nvfp4(b: Tensor) -> Tensor:
+    """Four times 16 numbers of e2m1, each with a scale of e4m3 without a sign."""
+    e, m = ((b[:, :4] >> 3) & 15).cast(dtypes.uint32), (b[:, :4] & 7).cast(dtypes.uint32)
+    normal = ((e + 120) << 23) | (m << 20)
+    scale = e.eq(0).where(m.float() * 2**-9, normal.bitcast(dtypes.float32)) * 0.5
+    scale = b[:, :4].eq(0x7F).where(0.0, scale)
+    return _parts(_looked_up(b[:, 4:].reshape(-1, 8), _E2M1).reshape(b.shape[0], 64), scale)
+
+
 # *** blocks of 256
 
 
@@ -227,19 +236,70 @@ def _iq3_s(b: Tensor) -> Tensor:
 
 
 def _iq3_xxs(b: Tensor) -> Tensor:
-    """A word for each 32 numbers: four bits of scale, and four times seven signs.
+    """A code for each four numbers, and a word for each 32: a scale and signs."""
+    scales, signs = _scale_and_signs(b[:, 66:98])
+    return _parts(_points(b[:, 2:66], IQ3_XXS) * signs, scales * _half(b, 0) * 0.5)
 
-    The eighth sign makes the number of minus signs even.
-    """
-    words = b[:, 66:98].bitcast(dtypes.uint32)
-    scales = ((words >> 28).float() + 0.5) * _half(b, 0) * 0.5
+
+def _iq2_xxs(b: Tensor) -> Tensor:
+    """For each 32 numbers four codes, and a word of a scale and signs."""
+    groups = b[:, 2:66].reshape(b.shape[0], 8, 8)
+    scales, signs = _scale_and_signs(groups[:, :, 4:].flatten(1))
+    points = _points(groups[:, :, :4].flatten(1), IQ2_XXS)
+    return _parts(points * signs, scales * _half(b, 0) * 0.25)
+
+
+def _scale_and_signs(b: Tensor) -> tuple[Tensor, Tensor]:
+    """Words of four bits of scale and four times seven signs: (n, words), (n, 32 * words)."""
+    words = b.bitcast(dtypes.uint32)
     each = Tensor([0, 7, 14, 21], dtype=dtypes.uint32, device=b.device)
     seven = ((words.unsqueeze(-1) >> each) & 127).flatten(1)
+    return (words >> 28).float() + 0.5, _eight_signs(seven)
+
+
+def _eight_signs(seven: Tensor) -> Tensor:
+    """Seven signs each, and an eighth that makes the number of minus signs even."""
     odd = seven ^ (seven >> 4)
     odd = odd ^ (odd >> 2)
     odd = (odd ^ (odd >> 1)) & 1
-    signs = _signs((seven | (odd << 7)).cast(dtypes.uint8))
-    return _parts(_points(b[:, 2:66], IQ3_XXS) * signs, scales)
+    return _signs((seven | (odd << 7)).cast(dtypes.uint8))
+
+
+def _iq2_xs(b: Tensor) -> Tensor:
+    """Sixteen bits for each eight numbers: nine of code, seven signs."""
+    words = b[:, 2:66].bitcast(dtypes.uint16)
+    scales = (_pairs(b[:, 66:74]) + 0.5) * _half(b, 0) * 0.25
+    return _parts(_points(words & 511, IQ2_XS) * _eight_signs(words >> 9), scales)
+
+
+_SHIFT = 0.125  # what the types of one bit add to each point, or take away
+
+
+def _threes(words: Tensor) -> Tensor:
+    """(n, m) words of sixteen bits as their four lowest fields of three: (n, 4 * m)."""
+    each = Tensor([0, 3, 6, 9], dtype=dtypes.uint16, device=words.device)
+    return ((words.unsqueeze(-1) >> each) & 7).flatten(1)
+
+
+def _iq1_s(b: Tensor) -> Tensor:
+    """A word for each 32 numbers: high bits of four codes, a scale, and which way they shift."""
+    words = b[:, 34:50].bitcast(dtypes.uint16)
+    codes = b[:, 2:34].cast(dtypes.int32) | (_threes(words).cast(dtypes.int32) << 8)
+    scales = (((words >> 12) & 7).float() * 2 + 1) * _half(b, 0)
+    shift = (words >> 15).eq(0).where(_SHIFT, -_SHIFT)
+    return _parts(_points(codes, IQ1_S) + _spread(shift, 256), scales)
+
+
+def _iq1_m(b: Tensor) -> Tensor:
+    """The same with a scale for each 16 numbers; the block's own lies in four words' high bits."""
+    words = b[:, 48:56].bitcast(dtypes.uint16)
+    each = Tensor([12, 8, 4, 0], dtype=dtypes.uint16, device=b.device)
+    d = ((words & 0xF000) >> each).sum(1, keepdim=True, dtype=dtypes.uint16)
+    scales = (_threes(words).float() * 2 + 1) * d.bitcast(dtypes.float16).float()
+    high = _in_order(b[:, 32:48], 4).cast(dtypes.int32)
+    codes = b[:, :32].cast(dtypes.int32) | ((high & 7) << 8)
+    shift = (high & 8).eq(0).where(_SHIFT, -_SHIFT)
+    return _parts(_points(codes, IQ1_S) + _spread(shift, 256), scales)
 
 
 def _tq1_0(b: Tensor) -> Tensor:
@@ -271,12 +331,17 @@ BLOCKS: dict[int, Block] = {
     13: Block("Q5_K", 256, 176, _q5_k),
     14: Block("Q6_K", 256, 210, _q6_k),
     15: Block("Q8_K", 256, 292, _q8_k),
+    16: Block("IQ2_XXS", 256, 66, _iq2_xxs),
+    17: Block("IQ2_XS", 256, 74, _iq2_xs),
     18: Block("IQ3_XXS", 256, 98, _iq3_xxs),
+    19: Block("IQ1_S", 256, 50, _iq1_s),
     20: Block("IQ4_NL", 32, 18, _iq4_nl),
     21: Block("IQ3_S", 256, 110, _iq3_s),
     22: Block("IQ2_S", 256, 82, _iq2_s),
     23: Block("IQ4_XS", 256, 136, _iq4_xs),
+    29: Block("IQ1_M", 256, 56, _iq1_m),
     34: Block("TQ1_0", 256, 54, _tq1_0),
     35: Block("TQ2_0", 256, 66, _tq2_0),
     39: Block("MXFP4", 32, 17, _mxfp4),
+    40: Block("NVFP4", 64, 36, _nvfp4),
 }
