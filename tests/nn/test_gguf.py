@@ -15,9 +15,9 @@ from tinylab.nn.quantised import BLOCKS
 def blocks(kind, count, seed=0):
     """Random blocks whose scales are ordinary numbers."""
     raw = np.random.default_rng(seed).integers(0, 256, (count, BLOCKS[kind].size), dtype=np.uint8)
-    halves = {16: [0], 17: [0], 19: [0], 2: [0], 3: [0, 2], 6: [0], 7: [0, 2], 8: [0], 9: [0, 2], 10: [80, 82], 11: [108],
+    halves = {2: [0], 3: [0, 2], 6: [0], 7: [0, 2], 8: [0], 9: [0, 2], 10: [80, 82], 11: [108],
               12: [0, 2], 13: [0, 2], 14: [208], 18: [0], 20: [0], 21: [0], 22: [0], 23: [0],
-              34: [52], 35: [64]}  # fmt: skip
+              16: [0], 17: [0], 19: [0], 34: [52], 35: [64]}  # fmt: skip
     for at in halves.get(kind, []):
         raw[:, at : at + 2] = np.array([0.5, -1.25, 0.003][:count], np.float16)[:, None].view(
             np.uint8

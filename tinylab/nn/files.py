@@ -5,7 +5,9 @@ Nothing is read before it is used: a tensor of a file is a copy, still to be mad
 
 from __future__ import annotations
 
+import bz2
 import functools
+import gzip
 import io
 import lzma
 import math
@@ -21,6 +23,7 @@ from tinylab.device import Device
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import FileFormatError, OperandError
 from tinylab.helpers.arguments import explained, explained_class
+from tinylab.helpers.text import size_to_str
 from tinylab.tensor import Tensor
 from tinylab.tensor.data import buffer_uop
 from tinylab.tensor.disk import on_disk
@@ -52,6 +55,7 @@ class Bytes:
         self.memory = t._memory()
         self.view = memoryview(b"") if self.memory is None else t._shared_bytes().cast("B")
         self.device = Device.DEFAULT if on_disk(t.device) else t.device
+        self._grown = 0
 
     def __len__(self) -> int:
         return len(self.view)
@@ -79,6 +83,23 @@ class Bytes:
             raise FileFormatError(
                 f"damaged file: {what} in bytes {start} to {start + size} of {len(self.view)}"
             )
+
+    def grow(self, count: int, what: str) -> None:
+        """Count bytes that are made of these, before they are made.
+
+        Raises: FileFormatError where a small file asks for much more memory than it has bytes.
+        """
+        self._grown += count
+        most = max(_MOST_FOR_ALL, _MOST_FOR_EACH * len(self.view))
+        if self._grown > most:
+            raise FileFormatError(
+                f"{what} makes more than {size_to_str(most)} of a file of {len(self.view)} bytes",
+                help="if you trust it, unpack it with unzip or tar and load what it holds",
+            )
+
+
+# How much memory a file may ask for: so much in any case, and so often its own size.
+_MOST_FOR_ALL, _MOST_FOR_EACH = 1 << 30, 100
 
 
 @explained_class
@@ -135,6 +156,26 @@ class TensorIO(io.RawIOBase):
 # *** archives
 
 
+_PACKED: dict[bytes, Callable[[Any], Any]] = {
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
+
+
+class _Growing:
+    """What is unpacked, as a file: no read gives more than the packed file may grow to."""
+
+    def __init__(self, file: Any, data: Bytes) -> None:
+        self.file, self.data = file, data
+        self.seek, self.tell, self.close = file.seek, file.tell, file.close
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        self.data.grow(size if size >= 0 else 1 << 62, "the archive")
+        return self.file.read(size)  # type: ignore[no-any-return]
+
+
 @accept_filename
 def tar_extract(t: Tensor) -> dict[str, Tensor]:
     """The files of a tar archive, each as a tensor of its bytes; a packed archive is unpacked.
@@ -142,16 +183,21 @@ def tar_extract(t: Tensor) -> dict[str, Tensor]:
     Raises: FileFormatError for what is no such archive.
     """
     data, found = Bytes(t), {}
+    unpack = next((f for magic, f in _PACKED.items() if data.view[: len(magic)] == magic), None)
+    raw: Any = io.BufferedReader(TensorIO(t))
     try:
-        with tarfile.open(fileobj=io.BufferedReader(TensorIO(t)), mode="r:*") as archive:
-            plain = type(archive.fileobj) is io.BufferedReader
+        if unpack is not None:
+            raw = _Growing(unpack(raw), data)
+        with tarfile.open(fileobj=raw, mode="r:") as archive:
             for member in archive:
                 if not member.isreg():
                     continue
-                if plain and not member.issparse():
+                if unpack is None and not member.issparse():
                     place, shape = member.offset_data, (member.size,)
                     found[member.name] = data.tensor(place, dtypes.uint8, shape)
                 else:
+                    if member.issparse():  # its gaps are made, not read
+                        data.grow(member.size, repr(member.name))
                     file = archive.extractfile(member)
                     found[member.name] = _of_bytes(file.read() if file else b"", data)
     except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as e:
@@ -176,7 +222,7 @@ def zip_extract(t: Tensor) -> dict[str, Tensor]:
             if place is not None:
                 found[info.filename] = data.tensor(place, dtypes.uint8, (info.file_size,))
             else:
-                found[info.filename] = _of_bytes(read_of_zip(archive, info.filename), data)
+                found[info.filename] = _of_bytes(read_of_zip(archive, info, data), data)
     return found
 
 
@@ -195,15 +241,16 @@ def open_zip(t: Tensor) -> zipfile.ZipFile:
         raise FileFormatError(f"no zip archive: {e}") from e
 
 
-def read_of_zip(archive: zipfile.ZipFile, name: str) -> bytes:
-    """A file of an archive, checked.
+def read_of_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo, data: Bytes) -> bytes:
+    """A file of an archive, checked; no longer than the archive says.
 
-    Raises: FileFormatError for a damaged one.
+    Raises: FileFormatError for a damaged one, or one that grows too much.
     """
+    data.grow(info.file_size, repr(info.filename))
     try:
-        return archive.read(name)
+        return archive.read(info)
     except Exception as e:  # zlib's, zipfile's and io's own errors
-        raise FileFormatError(f"{name!r} of the archive cannot be read: {e}") from e
+        raise FileFormatError(f"{info.filename!r} of the archive cannot be read: {e}") from e
 
 
 def place_in_zip(data: Bytes, info: zipfile.ZipInfo) -> int | None:

@@ -85,7 +85,7 @@ def _read_one(data: Bytes, begin: int, name: str, info: Any) -> Tensor:
         numbers = [*shape, first, last]
     except (KeyError, TypeError, ValueError) as e:
         raise FileFormatError(f"damaged file: the entry of {name!r} is {str(info)[:80]}") from e
-    if not all(type(n) is int and n >= 0 for n in numbers):
+    if len(shape) > 64 or not all(type(n) is int and n >= 0 for n in numbers):
         raise FileFormatError(f"damaged file: {name!r} of {shape} in bytes {first} to {last}")
     if kind not in safe_dtypes:
         raise FileFormatError(f"{name!r} has type {kind}, which tinylab lacks")

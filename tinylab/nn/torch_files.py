@@ -13,7 +13,7 @@ import pickle
 import struct
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import FileFormatError
@@ -84,8 +84,23 @@ class _Known:
         raise FileFormatError("damaged file: it changes a function")
 
 
-class _Reader(pickle.Unpickler):
-    """Unpickles; storages are found by key."""
+def _bytearray(reader: Any) -> None:
+    """Bytes that may change, as long as the file has them: Python makes room first."""
+    (length,) = struct.unpack("<Q", reader.read(8))
+    reader.append(bytearray(reader.read(length)))
+
+
+class _Reader(pickle._Unpickler):
+    """Unpickles; storages are found by key.
+
+    Python's unpickler in Python: the one in C makes room for any number that a file gives to a
+    memory, and one in 8 bytes takes all that there is.
+    """
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
+        **pickle._Unpickler.dispatch,
+        pickle.BYTEARRAY8[0]: _bytearray,
+    }
 
     def __init__(self, file: Any, data: Bytes, find: Callable[[Any, str], Storage]) -> None:
         super().__init__(file, encoding="utf-8")
@@ -196,6 +211,7 @@ def _gathered(
     reach = 1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True))
     if math.prod(shape) > _MOST_OVERLAP * reach:
         raise FileFormatError(f"a tensor of {shape} repeats {reach} elements too often")
+    data.grow(math.prod(shape) * dtype.itemsize, f"a tensor of {shape}")
     raw = np.frombuffer(data.view, np.uint8, reach * dtype.itemsize, start)
     words = np.ndarray(
         (*shape, dtype.itemsize), np.uint8, raw, 0, (*(s * dtype.itemsize for s in stride), 1)
@@ -233,7 +249,7 @@ def _load_zip(t: Tensor, data: Bytes) -> Any:
             raise FileFormatError("no checkpoint of PyTorch: the archive has no data.pkl")
         folder = program.removesuffix("data.pkl")
         order = names.get(f"{folder}byteorder")
-        if order is not None and read_of_zip(archive, order.filename) not in (b"little", b""):
+        if order is not None and read_of_zip(archive, order, data) not in (b"little", b""):
             raise FileFormatError("the checkpoint is of a machine with another byte order")
 
         def find(dtype: DType | None, key: str) -> Storage:
@@ -243,7 +259,7 @@ def _load_zip(t: Tensor, data: Bytes) -> Any:
                 raise FileFormatError(f"damaged file: it has no storage {key!r}")
             return Storage(dtype, place, info.file_size)
 
-        return _unpickle(io.BytesIO(read_of_zip(archive, program)), data, find)
+        return _unpickle(io.BytesIO(read_of_zip(archive, names[program], data)), data, find)
 
 
 def _load_plain(data: Bytes) -> Any:
