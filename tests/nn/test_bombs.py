@@ -75,7 +75,9 @@ def member(name: str, size: int = 0, **pax: str) -> tarfile.TarInfo:
 
 
 def test_a_zip_bomb_is_refused(little_room):
-    refused(zip_extract, zipped({"a": bytes(20 * MEGABYTE)}), "'a' makes more than 1.05 MB", 30000)
+    refused(
+        zip_extract, zipped({"a": bytes(20 * MEGABYTE)}), "'a' makes more than 1.05 MB", MEGABYTE
+    )
 
 
 def test_many_files_count_together(little_room):
@@ -94,13 +96,13 @@ def test_a_size_that_a_zip_only_claims_takes_no_memory():
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
 def test_a_packed_tar_bomb_is_refused(pack, little_room):
     raw = pack(tarred(member("a", 20 * MEGABYTE), raw=bytes(20 * MEGABYTE)))
-    refused(tar_extract, raw, "makes more than", 2 * MEGABYTE)
+    refused(tar_extract, raw, "makes more than", 12 * MEGABYTE)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
 def test_a_tar_header_that_unpacks_without_end_is_refused(pack, little_room):
     raw = pack(tarred(member("a", 3, comment="x" * 20 * MEGABYTE), raw=b"abc"))
-    refused(tar_extract, raw, "the archive makes more than", 2 * MEGABYTE)
+    refused(tar_extract, raw, "the archive makes more than", 12 * MEGABYTE)
 
 
 def test_a_sparse_file_of_a_terabyte_is_refused():
@@ -155,7 +157,7 @@ def test_rows_that_overlap_count_together(little_room):
         b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpuM\x00\x40tQK\x00(M\x00\x10K\x20t(K\x01K\x02tt\x52"
     )
     raw = checkpoint(b"\x80\x02(" + one * 40 + b"t.", bytes(0x4000))
-    refused(torch_load, raw, "a tensor of", 4 * MEGABYTE)
+    refused(torch_load, raw, "a tensor of .* makes more than", 4 * MEGABYTE)
 
 
 def test_counts_that_a_header_only_claims_take_no_memory():
