@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinylab import Context, GlobalCounters, Tensor, UOp, Variable, dtypes, function
-from tinylab.errors import ForbiddenDeviceError, FunctionError
+from tinylab import Context, GlobalCounters, Tensor, TinyJit, UOp, Variable, dtypes, function
+from tinylab.errors import ForbiddenDeviceError, FunctionError, GradientError
 from tinylab.opcodes import Ops
 
 A = np.random.default_rng(0).standard_normal((4, 5)).astype(np.float32)
@@ -116,6 +116,81 @@ def test_a_gradient_function_of_its_own():
     x = Tensor(A).realize()
     (grad,) = double(x).sum().gradient(x)
     np.testing.assert_allclose(grad.numpy(), np.full_like(A, 7))
+
+
+def cube_gradient(g, call):
+    return (g * 3 * call.src[1] * call.src[1],)
+
+
+@pytest.mark.parametrize("how", [{}, {"precompile": True, "precompile_backward": True}])
+@pytest.mark.parametrize("grad_fxn", [None, cube_gradient])
+def test_derivatives_of_higher_order(how, grad_fxn):
+    cube = function(lambda x: x * x * x, grad_fxn=grad_fxn, **how)
+    x = Tensor(A).realize()
+    (first,) = cube(x).sum().gradient(x)
+    (second,) = first.sum().gradient(x)
+    (third,) = second.sum().gradient(x)
+    np.testing.assert_allclose(first.numpy(), 3 * A**2, rtol=1e-5)
+    np.testing.assert_allclose(second.numpy(), 6 * A, rtol=1e-5)
+    np.testing.assert_allclose(third.numpy(), np.full_like(A, 6), rtol=1e-5)
+
+
+def test_a_written_gradient_is_used_wherever_the_function_is():
+    seven = function(lambda x: x * 2, grad_fxn=lambda g, call: (g * 7,))
+    outer = function(lambda x: seven(x) * 3)
+    x = Tensor(A).realize()
+    for f, factor in ((outer, 21), (lambda x: seven(seven(x)), 49), (lambda x: seven(x) + x, 8)):
+        np.testing.assert_allclose(f(x).sum().gradient(x)[0].numpy(), np.full_like(A, factor))
+    np.testing.assert_allclose(seven(x).gradient(x, gradient=x)[0].numpy(), 7 * A, rtol=1e-6)
+    w = Tensor(A).is_param_()
+    seven(w).sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), np.full_like(A, 7))
+    np.testing.assert_allclose(seven(x.detach()).sum().gradient(x)[0].numpy(), np.zeros_like(A))
+
+
+def test_a_written_gradient_is_captured():
+    square = function(lambda x: x * x, grad_fxn=lambda g, call: (g * call.src[1] * 2,))
+
+    @TinyJit
+    def step(x):
+        return square(x).sum().gradient(x)[0].realize()
+
+    for n in range(5):
+        assert step(Tensor([float(n)]).realize()).tolist() == [2.0 * n]
+
+
+def test_an_argument_without_a_gradient_has_zeros():
+    both = function(lambda x, y: x * 2 + y, grad_fxn=lambda g, call: (g * 7, None))
+    x, y = Tensor(A).realize(), Tensor(A).realize()
+    gx, gy = both(x, y).sum().gradient(x, y)
+    np.testing.assert_allclose(gx.numpy(), np.full_like(A, 7))
+    np.testing.assert_allclose(gy.numpy(), np.zeros_like(A))
+
+
+def test_a_written_gradient_may_be_a_list_of_tensors():
+    double = function(lambda x: x * 2, grad_fxn=lambda g, call: [Tensor(g) * 7])
+    x = Tensor(A, dtype=dtypes.float16).realize()
+    (grad,) = double(x).sum().gradient(x)
+    assert grad.dtype is dtypes.float16
+    np.testing.assert_allclose(grad.numpy(), np.full_like(A, 7))
+
+
+@pytest.mark.parametrize(
+    ("back", "says"),
+    [
+        (lambda g, call: g, "the gradient function gave UOp"),
+        (lambda g, call: None, "the gradient function gave None"),
+        (lambda g, call: (g, g), "the gradient function gave 2 gradients for 1 argument"),
+        (lambda g, call: (), "the gradient function gave 0 gradients for 1 argument"),
+        (lambda g, call: (3,), "the gradient function gave 3 for argument 0"),
+        (lambda g, call: (g.sum(0),), r"gave shape \(5,\) for argument 0 of shape \(4, 5\)"),
+    ],
+)
+def test_a_gradient_function_that_gives_something_else_is_told(back, says):
+    double = function(lambda x: x * 2, grad_fxn=back)
+    x = Tensor(A).realize()
+    with pytest.raises(GradientError, match=says):
+        double(x).sum().gradient(x)
 
 
 def test_only_tensors_are_returned():

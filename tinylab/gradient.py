@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tinylab.dtype import dtypes, sum_acc_dtype
 from tinylab.errors import GradientError
+from tinylab.helpers.arguments import shown
 from tinylab.helpers.measure import Metadata
+from tinylab.helpers.text import pluralize
+from tinylab.mixin.base import shape_text
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.args import is_unit
-from tinylab.uop.infer import node_to_shape
+from tinylab.uop.infer import Shape, node_to_shape
 from tinylab.uop.intern import callables, make
 from tinylab.uop.ops import UOp, shape_to_shape_arg
 
@@ -398,12 +401,44 @@ def _call_pairs(call: UOp, incoming: dict[UOp, UOp], above: set[UOp]) -> Pairs:
     function = callables[call.arg.grad_key]
     grads = [incoming[x] for x in sorted(incoming, key=lambda x: _place(x, call))]
     found = function(grads[0], call) if len(grads) == 1 else function(*grads, call=call)
-    if len(found) != len(call.src) - 1:
+    return list(zip(call.src[1:], _written_gradients(found, call.src[1:]), strict=True))
+
+
+def _written_gradients(found: Any, sources: Sequence[UOp]) -> list[UOp | None]:
+    """What a user's gradient function returned: one for each argument, tensors as their nodes.
+
+    Raises: GradientError for another number, for what is no value, and for one of another shape.
+    """
+    help = "return a tuple of one for each argument, outputs too; None where there is none"
+    if not isinstance(found, (tuple, list)):
+        raise GradientError(f"the gradient function gave {shown(found)}", help=help)
+    if len(found) != len(sources):
         raise GradientError(
-            f"the gradient function gave {len(found)} gradients for {len(call.src) - 1} arguments",
-            help="return one for each argument, outputs too; None where there is none",
+            f"the gradient function gave {pluralize('gradient', len(found))} for "
+            f"{pluralize('argument', len(sources))}",
+            help=help,
         )
-    return list(zip(call.src[1:], found, strict=True))
+    nodes = [getattr(grad, "uop", grad) for grad in found]
+    for n, (grad, source) in enumerate(zip(nodes, sources, strict=True)):
+        if grad is None:
+            continue
+        if not isinstance(grad, UOp):
+            raise GradientError(
+                f"the gradient function gave {shown(grad)} for argument {n}", help=help
+            )
+        if not _stretches(source.shape, grad.shape):
+            raise GradientError(
+                f"the gradient function gave shape {shape_text(grad.shape)} for argument {n} of "
+                f"shape {shape_text(source.shape)}",
+                help="it must have the shape of the argument, or one that broadcasting gave it",
+            )
+    return nodes
+
+
+def _stretches(small: Shape, large: Shape) -> bool:
+    """Whether broadcasting makes one shape of the other."""
+    lead = len(large) - len(small)
+    return lead >= 0 and all(is_unit(a) or a == b for a, b in zip(small, large[lead:], strict=True))
 
 
 def _place(result: UOp, call: UOp) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinylab import Context, Tensor, UOp
+from tinylab import Context, Tensor, TinyJit, UOp
 from tinylab.dtype import AddrSpace
 from tinylab.errors import CompileError, ScheduleError
 from tinylab.opcodes import AxisType, Ops
@@ -71,6 +71,48 @@ def test_gradients_of_two_outputs_arrive_together():
     gx, gy = (outs[0].sum() + outs[1].sum() * 3).gradient(x, y)
     np.testing.assert_allclose(gx.numpy(), B + 3, rtol=1e-6)
     np.testing.assert_allclose(gy.numpy(), A + 3, rtol=1e-6)
+
+
+def test_derivatives_of_higher_order_go_through_what_was_written():
+    def square(out: UOp, x: UOp) -> UOp:
+        i, j = UOp.range(6, 0), UOp.range(5, 1)
+        stored = out[i, j].store(x[i, j] * x[i, j]).end(i, j)
+        return stored.sink(arg=KernelInfo(name="square"))
+
+    def back(g: UOp, call: UOp):
+        return None, g * 2 * call.src[2]
+
+    x = Tensor(A).realize()
+    out = Tensor.empty(6, 5).custom_kernel(x, fxn=square, grad_fxn=back)[0]
+    (first,) = (out * Tensor(B)).sum().gradient(x)
+    (second,) = (first * x).sum().gradient(x)
+    np.testing.assert_allclose(first.numpy(), 2 * A * B, rtol=1e-5)
+    np.testing.assert_allclose(second.numpy(), 4 * A * B, rtol=1e-5)
+
+
+def test_a_gradient_may_be_a_kernel_with_a_gradient():
+    def back(g: UOp, call: UOp):
+        out = Tensor.empty(6, 5).uop
+        return None, UOp.custom_kernel(out, g, fxn=twice, grad_fxn=back)[0]
+
+    @TinyJit
+    def step(x):
+        out = Tensor.empty(6, 5).custom_kernel(x, fxn=twice, grad_fxn=back)[0]
+        (first,) = (out * out).sum().gradient(x)
+        (second,) = first.sum().gradient(x)
+        return first.realize(), second.realize()
+
+    for n in range(4):
+        first, second = step(Tensor(A + n).realize())
+        np.testing.assert_allclose(first.numpy(), 8 * (A + n), rtol=1e-5)
+        np.testing.assert_allclose(second.numpy(), np.full_like(A, 8), rtol=1e-5)
+
+
+def test_without_a_written_gradient_none_flows():
+    x = Tensor(A).realize()
+    out = Tensor.empty(6, 5).custom_kernel(x, fxn=twice)[0]
+    (grad,) = (out * 3 + x).sum().gradient(x)
+    np.testing.assert_allclose(grad.numpy(), np.ones_like(A))
 
 
 def test_a_read_built_before_the_kernel_sees_the_old_content():

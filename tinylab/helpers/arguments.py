@@ -36,7 +36,7 @@ def shown(x: Any) -> str:
     """An argument in a message: short, and a tensor by its shape."""
     if is_tensor(x):
         return f"a tensor of shape {x.shape}"
-    text = repr(x)
+    text = " ".join(repr(x).split())
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 

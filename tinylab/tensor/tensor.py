@@ -286,19 +286,18 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
 
         (x * x).sum().gradient(x) -> [2 * x]
 
+        A target that this value does not depend on has zeros.
+
         Raises: ScalarGradientError without `gradient` unless there is one value; GradientError for
-        an integer, or a target that this value does not depend on.
+        an integer.
         """
         found = self._gradients([t.uop for t in targets], gradient)
         for t in targets:
             if t.dtype.kind != "float":
                 raise GradientError(f"only float Tensors have gradient, not {t.dtype}")
-            if t.uop not in found:
-                raise GradientError(
-                    f"the value of shape {shape_text(self.shape)} does not depend on the target "
-                    f"{shape_text(t.shape)}"
-                )
-        return [Tensor._from_uop(found[t.uop]) for t in targets]
+        return [
+            Tensor._from_uop(found[t.uop]) if t.uop in found else t.zeros_like() for t in targets
+        ]
 
     def _gradients(self, targets: Sequence[UOp], gradient: Tensor | None) -> dict[UOp, UOp]:
         if self.dtype.kind != "float":
