@@ -30,6 +30,14 @@ describe("rows of the front end", () => {
     expect(text.split("\n").length).toBeLessThanOrEqual(600);
     expect(text).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write/);
   });
+
+  it.each(files.filter((file) => rowOf(file) === ROWS.indexOf("views")))(
+    "%s asks by the asker of its view, except for work that one view at a time may order",
+    (file) => {
+      const asks = readFileSync(file, "utf8").matchAll(/client\s*\.ask\(\s*"(\w+)"/g);
+      for (const [, question] of asks) expect(["run", "count"]).toContain(question);
+    },
+  );
 });
 
 const sheets = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) =>

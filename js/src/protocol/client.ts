@@ -51,16 +51,53 @@ const LOST_MS = 6000;
 const LOOK_MS = 1000;
 const IDLE_LOOKS = 4;
 
+type Send = (question: string, args: object) => Promise<unknown>;
+
 /**
- * Asks questions by lane: what may be asked, and what answers it, is told by `All`.
+ * One asker's questions, by lane: what may be asked, and what answers it, is told by `All`.
  *
- * Of each kind one is on its way and one waits, the newest.
+ * Of each lane one is on its way and one waits, the newest: it takes the place of an older one.
+ */
+export class Asker<All extends object> {
+  readonly #lanes = new Map<string, Lane<readonly [string, object], unknown>>();
+
+  constructor(private readonly send: Send) {}
+
+  /** Rejects with Superseded when a newer question of this asker took its place. */
+  ask<Q extends keyof All & string>(
+    question: Q,
+    args: object,
+    lane: string = question,
+  ): Promise<All[Q]> {
+    let queue = this.#lanes.get(lane);
+    if (!queue) {
+      queue = new Lane(([name, given]) => this.send(name, given));
+      this.#lanes.set(lane, queue);
+    }
+    return queue.ask([question, args]) as Promise<All[Q]>;
+  }
+
+  isBusy(lane: string): boolean {
+    return this.#lanes.get(lane)?.busy ?? false;
+  }
+
+  /** Forgets what waits. What is on its way is still answered. */
+  drop(): void {
+    for (const lane of this.#lanes.values()) lane.drop();
+  }
+}
+
+/**
+ * The way to the kernel, shared by all views of a model.
+ *
+ * What the views have in common is asked for by `ask`; what one view shows for itself, by an asker of its
+ * own, see `askerFor`: otherwise one view's question would take the place of another's.
  *
  * `onLink` hears how the kernel answers: ready, waiting (asked a moment ago), busy (no answer for
  * over half a second), gone.
  */
 export class Client<All extends object = Answers> {
-  readonly #lanes = new Map<string, Lane<readonly [string, object], unknown>>();
+  readonly #shared = new Asker<All>((question, args) => this.#send(question, args));
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
   #link: Link = "ready";
@@ -90,13 +127,14 @@ export class Client<All extends object = Answers> {
     args: object,
     lane: string = question,
   ): Promise<All[Q]> {
-    if (this.#link === "gone") return Promise.reject(new KernelGone());
-    let queue = this.#lanes.get(lane);
-    if (!queue) {
-      queue = new Lane(([name, given]) => this.#send(name, given));
-      this.#lanes.set(lane, queue);
-    }
-    return queue.ask([question, args]) as Promise<All[Q]>;
+    return this.#shared.ask(question, args, lane);
+  }
+
+  /** An asker for one view: its questions take the place of its own older ones, and of no others. */
+  askerFor(signal: AbortSignal): Asker<All> {
+    const own = new Asker<All>((question, args) => this.#send(question, args));
+    signal.addEventListener("abort", () => own.drop(), { once: true });
+    return own;
   }
 
   /** A message that expects no answer. Nothing happens if the kernel has gone. */
@@ -110,7 +148,7 @@ export class Client<All extends object = Answers> {
   }
 
   isBusy(lane: string): boolean {
-    return this.#lanes.get(lane)?.busy ?? false;
+    return this.#shared.isBusy(lane);
   }
 
   #send(question: string, args: object): Promise<unknown> {

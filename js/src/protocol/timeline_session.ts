@@ -3,7 +3,7 @@ import { Superseded } from "../base/lanes.ts";
 import type { Range } from "../base/range.ts";
 import { type Column, type SpanColumns, Spans } from "../base/spans.ts";
 import { Store } from "../base/store.ts";
-import { Client, KernelGone, type Link, type Port } from "./client.ts";
+import { type Asker, Client, KernelGone, type Link, type Port } from "./client.ts";
 import type {
   Compared,
   EventInfo,
@@ -20,6 +20,8 @@ export interface TimelineState {
   readonly problem: string | null;
   /** The event that is chosen. */
   readonly event: EventInfo | null;
+  /** An event that all views are to bring into sight: Python chose it. */
+  readonly wanted: EventInfo | null;
   /** The stretch of time that is marked, and its figures. */
   readonly stretch: Range | null;
   readonly sums: StretchSums | null;
@@ -49,6 +51,8 @@ export class TimelineSession {
   /** Views that are open, for clean-up and for tests. */
   readonly views = new Set<object>();
   readonly #names = new Map<number, string>();
+  /** How often an event was chosen: the answer to an older choice is late. */
+  #choices = 0;
 
   constructor(port: Port, overview: TimelineOverview | null) {
     this.state = new Store<TimelineState>({
@@ -56,6 +60,7 @@ export class TimelineSession {
       link: "ready",
       problem: null,
       event: null,
+      wanted: null,
       stretch: null,
       sums: null,
       whole: null,
@@ -83,10 +88,15 @@ export class TimelineSession {
     return this.#names.get(number) ?? "";
   }
 
-  /** Bars and curves of a stretch of time, for the rows with these keys. */
-  async window(range: Range, columns: number, keys: readonly number[]): Promise<LoadedWindow> {
+  /** Bars and curves of a stretch of time, for the rows with these keys, for one view. */
+  async window(
+    asker: Asker<TimelineAnswers>,
+    range: Range,
+    columns: number,
+    keys: readonly number[],
+  ): Promise<LoadedWindow> {
     const args = { start: range.start, end: range.end, columns, keys };
-    const answer = await this.client.ask("window", args, "window");
+    const answer = await asker.ask("window", args);
     for (const [number, name] of Object.entries(answer.names)) this.#names.set(+number, name);
     const { levels, low, ...spans } = answer.columns;
     const levelled = answer.curves.map((key, i): [number, Levels] => {
@@ -99,14 +109,23 @@ export class TimelineSession {
     return { spans: new Spans(spans as unknown as SpanColumns), levels: new Map(levelled), exact };
   }
 
-  async choose(event: number | null): Promise<EventInfo | null> {
+  /** Chooses an event by its number, or none; `show` brings it into sight in all views. */
+  async choose(event: number | null, show = false): Promise<void> {
     if (event === null) {
-      this.state.set({ event: null });
-      return null;
+      this.take(null);
+      return;
     }
+    this.#choices += 1;
+    const choice = this.#choices;
     const found = await this.#asked(() => this.client.ask("event", { event }));
-    if (found) this.state.set({ event: found });
-    return found;
+    if (!found || choice !== this.#choices) return;
+    this.state.set(show ? { event: found, wanted: found } : { event: found });
+  }
+
+  /** Chooses an event that is known, or none. */
+  take(event: EventInfo | null): void {
+    this.#choices += 1;
+    this.state.set({ event });
   }
 
   /** Marks a stretch of time and asks for its figures. */

@@ -37,7 +37,7 @@ export function benchView(
   code: CodeView,
   tell: (counts: Counts | null) => void,
 ): BenchView {
-  const { session, view, root, signal } = context;
+  const { session, asker, view, root, signal } = context;
   const title = h("h3", {}, "Opts");
   const reason = h("p", { class: "tl-reason-text" });
   const status = h("span", { class: "tl-run-status", role: "status" });
@@ -88,7 +88,7 @@ export function benchView(
     const kernel = detail?.id;
     if (kernel === undefined) return;
     try {
-      const { axes, problems } = await session.client.ask("actions", { kernel, opts: form.opts });
+      const { axes, problems } = await asker.ask("actions", { kernel, opts: form.opts });
       const shown = problems ? await goodAxes(kernel) : axes;
       if (detail?.id !== kernel) return;
       if (!ready) block(null);
@@ -108,7 +108,7 @@ export function benchView(
     const asked = good;
     if (asked.axes === null) {
       const args = { kernel, opts: asked.opts };
-      asked.axes = (await session.client.ask("actions", args, "axes")).axes;
+      asked.axes = (await asker.ask("actions", args, "axes")).axes;
     }
     return asked.axes;
   };
@@ -227,7 +227,7 @@ export function benchView(
     const kernel = detail?.id;
     if (kernel === undefined) return;
     try {
-      const { row } = await session.client.ask("row", { kernel, row: run });
+      const { row } = await asker.ask("row", { kernel, row: run });
       if (detail?.id === kernel && chosen === run) showCode(row);
     } catch (error) {
       if (detail?.id === kernel) fail(problemText(error));

@@ -1,6 +1,8 @@
 /** What the parts of one view share: the record's session, and what only this view knows. */
 import type { Store } from "../base/store.ts";
+import type { Asker } from "../protocol/client.ts";
 import type { Session } from "../protocol/session.ts";
+import type { Answers } from "../protocol/types.ts";
 
 export type Tab = "rewrites" | "kernels";
 export type Form = "graph" | "text" | "diff";
@@ -24,6 +26,8 @@ export interface ViewState {
 
 export interface Context {
   readonly session: Session;
+  /** The questions of this view. */
+  readonly asker: Asker<Answers>;
   readonly view: Store<ViewState>;
   readonly root: HTMLElement;
   readonly signal: AbortSignal;

@@ -35,7 +35,8 @@ export function mountDebugger(el: HTMLElement, session: Session, signal: AbortSi
     sort: { column: "#", down: false },
   });
   const root = viewRoot(el, { css: [css], class: "tinylab", label: "tinylab debugger" });
-  const context: Context = { session, view, root, signal };
+  const asker = session.client.askerFor(signal);
+  const context: Context = { session, asker, view, root, signal };
   followTheme(root, () => graph.themeChanged(), signal);
 
   const graph = new GraphView(session, root, signal);

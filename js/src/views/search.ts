@@ -9,7 +9,7 @@ import { hitRow, searchBox } from "./hits.ts";
 import { stageTitle } from "./names.ts";
 
 export function searchPanel(context: Context): HTMLElement {
-  const { session, view, signal } = context;
+  const { session, asker, view, signal } = context;
   const everywhere = h("input", { type: "checkbox", checked: true });
   const { el, input, note, list } = searchBox(context, {
     placeholder: "op, rule or label",
@@ -46,7 +46,7 @@ export function searchPanel(context: Context): HTMLElement {
     }
     const pass = everywhere.checked ? null : (session.state.now.at?.pass ?? null);
     try {
-      const { hits, more } = await session.client.ask("search", { query, pass });
+      const { hits, more } = await asker.ask("search", { query, pass });
       show(hits, countText(hits.length, more), query);
     } catch (error) {
       if (error instanceof Superseded) return;

@@ -8,7 +8,7 @@ import { lineList } from "./lines.ts";
 
 const ROW = 18;
 
-export function textView({ session, view, signal }: Context): HTMLElement {
+export function textView({ session, asker, view, signal }: Context): HTMLElement {
   const lines = lineList(ROW, "tl-text", signal);
   const note = h("div", { class: "tl-graph-note", hidden: true });
   let have: { at: At; text: GraphText } | null = null;
@@ -49,7 +49,7 @@ export function textView({ session, view, signal }: Context): HTMLElement {
       return;
     }
     try {
-      const text = await session.client.ask("text", at);
+      const text = await asker.ask("text", at);
       if (!sameAt(session.state.now.at, at)) return;
       have = { at, text };
       lines.el.dataset.at = `${at.pass}:${at.k}`;

@@ -26,10 +26,16 @@ export interface Ends<S> {
   readonly takesFirst?: boolean;
 }
 
-/** Keeps the trait `selection` and the views in step. */
+/**
+ * Keeps the trait `selection` and the views in step.
+ *
+ * What Python sets outdoes what views have to tell: a report that was due, or is on its way, does
+ * not undo it, since the views tell once more where they rest after it.
+ */
 export function syncTrait<S extends object>(model: WidgetModel, ends: Ends<S>): void {
   let timer: ReturnType<typeof setTimeout> | null = null;
-  let known = JSON.stringify(model.get("selection") ?? {});
+  /** What the kernel is known to hold; null where a report may have crossed what Python set. */
+  let known: string | null = JSON.stringify(model.get("selection") ?? {});
 
   const tell = (): void => {
     timer = null;
@@ -49,8 +55,9 @@ export function syncTrait<S extends object>(model: WidgetModel, ends: Ends<S>): 
     const selection = (model.get("selection") ?? {}) as S;
     const text = JSON.stringify(selection);
     if (text === known) return;
-    known = text;
+    known = null;
     ends.take(selection);
+    rest();
   };
   // Python may have said where to stand before anything was shown.
   if (ends.takesFirst && known !== "{}") ends.take(JSON.parse(known) as S);

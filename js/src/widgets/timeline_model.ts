@@ -30,7 +30,7 @@ function selectionOf(session: TimelineSession): Selection | null {
 }
 
 function applySelection(session: TimelineSession, { event, stretch }: Selection): void {
-  if (event !== undefined) void session.choose(event);
+  if (event !== undefined) void session.choose(event, true);
   if (stretch === undefined) return;
   const [start, end] = stretch ?? [];
   void session.mark(start === undefined ? null : { start, end: end ?? start + 1 });

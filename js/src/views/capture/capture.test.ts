@@ -1,42 +1,18 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { type Drawn, stubCanvas } from "../../../dev/canvas.ts";
 import { CaptureHost } from "../../../dev/capture_host.ts";
 import { CaptureSession } from "../../protocol/capture.ts";
 import { captureStatus, mountCapture } from "./capture.ts";
 import { heatColour, shortCount } from "./heat.ts";
 import { changeText, ordered } from "./listing.ts";
 
-/** What a canvas was told to draw; the width and height of all views here are these. */
+/** The width and height of all views here. */
 const [WIDTH, HEIGHT] = [900, 300];
-let texts: string[] = [];
-let rectangles = 0;
+let drawn: Drawn;
 
 beforeEach(() => {
   vi.useFakeTimers();
-  texts = [];
-  rectangles = 0;
-  vi.stubGlobal(
-    "ResizeObserver",
-    class {
-      constructor(private readonly tell: (entries: object[]) => void) {}
-      observe(): void {
-        this.tell([{ contentRect: { width: WIDTH, height: HEIGHT } }]);
-      }
-      disconnect(): void {}
-    },
-  );
-  const context = new Proxy({} as Record<string, unknown>, {
-    get: (target, name) => {
-      if (name === "fillText") return (text: string) => texts.push(text);
-      if (name === "measureText") return (text: string) => ({ width: 6 * text.length });
-      if (name === "fillRect") return () => (rectangles += 1);
-      return target[String(name)] ?? (() => undefined);
-    },
-    set: (target, name, value) => {
-      target[String(name)] = value;
-      return true;
-    },
-  });
-  vi.spyOn(HTMLCanvasElement.prototype, "getContext").mockReturnValue(context as never);
+  drawn = stubCanvas(WIDTH, HEIGHT);
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -78,13 +54,13 @@ describe("a thread trace", () => {
     const { host, root } = await mount();
     expect(host.count("advance")).toBe(3);
     expect(root.dataset.done).toBe("true");
-    expect(texts).toContain("slot 1");
-    expect(texts).toContain("Wave slots · sa0 wgp0 simd0");
-    expect(texts.some((text) => text.startsWith("Waves · sa0"))).toBe(true);
+    expect(drawn.texts).toContain("slot 1");
+    expect(drawn.texts).toContain("Wave slots · sa0 wgp0 simd0");
+    expect(drawn.texts.some((text) => text.startsWith("Waves · sa0"))).toBe(true);
     expect(host.asked.find(({ ask }) => ask === "window")?.args.stream).toBe(0);
     for (let i = 0; i < 4; i += 1) press(root, "+");
     await settle();
-    expect(texts).toContain("s_waitcnt");
+    expect(drawn.texts).toContain("s_waitcnt");
   });
 
   it("stops reading when told to, and goes on", async () => {
@@ -167,7 +143,7 @@ describe("a thread trace", () => {
     for (let i = 0; i < 12; i += 1) press(root, "+");
     await settle();
     expect(Number(canvas.dataset.drawn)).toBeLessThan(10);
-    expect(rectangles).toBeGreaterThan(0);
+    expect(drawn.rectangles).toBeGreaterThan(0);
   });
 
   it("counts what was lost, always, and says in words what is wrong", async () => {
@@ -190,13 +166,13 @@ describe("a thread trace", () => {
 
   it("sorts the listing, and takes that back", async () => {
     const { root } = await mount();
-    const texts_ = (): (string | null | undefined)[] =>
+    const codes = (): (string | null | undefined)[] =>
       lines(root).map((line) => line.querySelector(".tl-instruction")?.textContent);
-    const program = texts_();
+    const program = codes();
     named(root, "sort-stall").click();
-    expect(texts_()[0]).toContain("s_waitcnt");
+    expect(codes()[0]).toContain("s_waitcnt");
     named(root, "sort-stall").click();
-    expect(texts_()).toEqual(program);
+    expect(codes()).toEqual(program);
     expect(lines(root)[1]!.classList.contains("tl-hot")).toBe(true);
     expect(lines(root)[2]!.classList.contains("tl-hot")).toBe(false);
   });
@@ -299,8 +275,8 @@ describe("counters", () => {
     );
     expect(root.querySelectorAll(".tl-counter")).toHaveLength(2);
     expect(root.textContent).toContain("8 values, the largest 30 at se1 wgp3; 1 are zero");
-    expect(texts).toContain("wgp3");
-    expect(texts).toContain("se1");
+    expect(drawn.texts).toContain("wgp3");
+    expect(drawn.texts).toContain("se1");
   });
   it("turn axes, and choose another counter", async () => {
     const { host, root } = await counters();
@@ -323,6 +299,32 @@ describe("counters", () => {
     const head = [...root.querySelectorAll(".tl-readout-table th")].map((th) => th.textContent);
     expect(head).toEqual(["counter", "block", "r_4 · run 1", "r_4 · run 2", "change"]);
     expect(root.querySelector(".tl-counter")?.textContent).toContain("2.00×");
+  });
+});
+
+describe("several views of one capture", () => {
+  it("each get what they ask for, however many ask at the same time", async () => {
+    const host = new CaptureHost();
+    host.delayMs = 500; // all views ask before anything is answered
+    const session = new CaptureSession(host, host.overview);
+    const roots = [0, 1, 2, 3].map(() => {
+      const el = document.createElement("div");
+      document.body.append(el);
+      mountCapture(el, session, new AbortController().signal);
+      return el.querySelector<HTMLElement>(".tinylab")!;
+    });
+    await settle(20_000);
+    session.state.set({ stretch: { start: 2000, end: 4000 } });
+    session.state.set({ tab: "counters", counter: "TEST_B" });
+    await settle(20_000);
+    for (const root of roots) {
+      const lanes = root.querySelector<HTMLElement>(".tl-stage-box canvas")!;
+      expect(Number(lanes.dataset.loaded)).toBeGreaterThan(0);
+      for (const cell of ["classes td", "stretch dd"])
+        expect(root.querySelector(`[data-name=${cell.replace(" ", "] ")}`), cell).not.toBeNull();
+      expect(root.querySelectorAll(".tl-counter").length).toBeGreaterThan(0);
+    }
+    expect(new Set(roots.map((root) => root.textContent)).size).toBe(1);
   });
 });
 

@@ -22,7 +22,8 @@ export function mountCapture(el: HTMLElement, session: CaptureSession, signal: A
     class: "tinylab tl-capture",
     label: "thread traces and counters",
   });
-  const context: CaptureContext = { session, view, root, signal };
+  const asker = session.client.askerFor(signal);
+  const context: CaptureContext = { session, asker, view, root, signal };
   followTheme(
     root,
     () => {

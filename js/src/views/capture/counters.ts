@@ -28,7 +28,7 @@ export interface CountersTab {
 }
 
 export function countersTab(context: CaptureContext): CountersTab {
-  const { session, root, signal } = context;
+  const { session, asker, root, signal } = context;
   const heat = heatMap(root, signal);
   const table = h("div", { class: "tl-table-scroll tl-readout-table" });
   const ratios = h("div", { class: "tl-derivations" });
@@ -80,8 +80,7 @@ export function countersTab(context: CaptureContext): CountersTab {
     const across = acrossOf(row);
     const columns = axes.filter((axis) => across.has(axis));
     const rows = axes.filter((axis) => !across.has(axis));
-    const { client } = session;
-    const grid = await client.ask("grid", { readout, counter: row.name, rows, columns });
+    const grid = await asker.ask("grid", { readout, counter: row.name, rows, columns });
     heat.show({ rows: grid.rows, labels: grid.labels, values: grid.columns.values! });
   };
   const axisChip = (axis: string, row: CounterRow): HTMLElement => {
@@ -125,9 +124,8 @@ export function countersTab(context: CaptureContext): CountersTab {
       await drawGrid();
       return;
     }
-    const answer = await session.client.ask("counters", { readout: first });
-    const beside =
-      readouts.length > 1 ? (await session.client.ask("together", { readouts })).rows : null;
+    const answer = await asker.ask("counters", { readout: first });
+    const beside = readouts.length > 1 ? (await asker.ask("together", { readouts })).rows : null;
     if (readouts !== session.state.now.readouts) return;
     found = answer;
     ratios.replaceChildren(...answer.metrics.map((metric) => metricCard(metric, beside)));

@@ -98,7 +98,7 @@ function eventFacts(span: Span, lanes: TraceSource): Fact[] {
 
 // A stretch of time.
 
-function stretchPart({ session, signal }: CaptureContext): HTMLElement {
+function stretchPart({ session, asker, signal }: CaptureContext): HTMLElement {
   const { el, body } = part("Marked stretch", "stretch");
   const ask = async (): Promise<void> => {
     const { stretch, stream } = session.state.now;
@@ -106,7 +106,7 @@ function stretchPart({ session, signal }: CaptureContext): HTMLElement {
     if (!stretch || stream === null) return;
     const { start, end } = stretch;
     try {
-      const found = await session.client.ask("selection", { stream, start, end });
+      const found = await asker.ask("selection", { stream, start, end });
       if (session.state.now.stretch !== stretch) return;
       body.replaceChildren(facts(stretchFacts(found, start, end)), classTable(found.classes));
     } catch (error) {
@@ -237,11 +237,11 @@ function streamPart({ session, signal }: CaptureContext): HTMLElement {
 
 // Sums by class of the whole stream.
 
-function classPart({ session, signal }: CaptureContext): HTMLElement {
+function classPart({ session, asker, signal }: CaptureContext): HTMLElement {
   const { el, body, head } = part("Classes of instructions", "classes");
   let asked: TraceInfo | null = null;
   const ask = async (stream: number): Promise<void> => {
-    const { rows } = await session.client.ask("classes", { stream });
+    const { rows } = await asker.ask("classes", { stream });
     if (session.state.now.stream !== stream || session.state.now.compared) return;
     setText(head, `${plural(rows.length, "class")} of instructions`);
     body.replaceChildren(classTable(rows));

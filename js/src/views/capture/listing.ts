@@ -26,7 +26,7 @@ export function listingPanel(
   goToEvent: (step: 1 | -1) => void,
   lanes: () => LaneCanvas | null,
 ): HTMLElement {
-  const { session, view, signal } = context;
+  const { session, asker, view, signal } = context;
   const list = lineList(ROW, "tl-listing", signal);
   const note = h("p", { class: "tl-hint", hidden: true });
   const title = h("h3", {}, "Program");
@@ -48,7 +48,7 @@ export function listingPanel(
     if (!canvas || stream === null || span?.number === number) return;
     session.state.set({ span: null });
     const at = Math.floor(canvas.view.start) - 1;
-    session.client
+    asker
       .ask("beside", { stream, instruction: number, at, step: 1 })
       .then(({ found }) => {
         if (found === null || found.time > canvas.view.end) goToEvent(1);

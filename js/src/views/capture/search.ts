@@ -15,7 +15,7 @@ export function traceSearch(
   show: (place: EventPlace, instruction: number | null) => void,
   source: () => TraceSource | null,
 ): HTMLElement {
-  const { session, view, signal } = context;
+  const { session, asker, view, signal } = context;
   /** Each search has a number; an older one stops when it sees a newer. */
   let round = 0;
   const stop = button("Stop", "Stop searching", () => halt(), { name: "search-stop" });
@@ -78,7 +78,7 @@ export function traceSearch(
     let chunk: number | null = 0;
     stop.hidden = false;
     while (chunk !== null && events < MOST_EVENTS) {
-      const page: TraceHits = await session.client.ask("search", { stream, query, chunk });
+      const page: TraceHits = await asker.ask("search", { stream, query, chunk });
       if (mine !== round) return;
       list.append(...page.hits.slice(0, MOST_EVENTS - events).map(eventRow));
       events += page.hits.length;

@@ -6,7 +6,8 @@ import { type SpanColumns, Spans } from "../../base/spans.ts";
 import { count, plural } from "../../base/text.ts";
 import type { Wanted } from "../../base/windows.ts";
 import type { CaptureSession, Span, Trace } from "../../protocol/capture.ts";
-import type { TraceWindow } from "../../protocol/capture_types.ts";
+import type { CaptureAnswers, TraceWindow } from "../../protocol/capture_types.ts";
+import type { Asker } from "../../protocol/client.ts";
 import type { LaneSource } from "../lane_canvas.ts";
 import type { Curve, LaneWindow } from "../lane_paint.ts";
 
@@ -37,7 +38,8 @@ export class TraceSource implements LaneSource {
     private readonly session: CaptureSession,
     private readonly stream: number,
     private readonly trace: Trace,
-    /** Windows of one canvas supersede each other, and no others. */
+    /** The questions of the view; windows of one of its canvases supersede each other only. */
+    private readonly asker: Asker<CaptureAnswers>,
     private readonly lane: string,
   ) {
     const { span, end } = trace.info;
@@ -51,7 +53,7 @@ export class TraceSource implements LaneSource {
   async load(wanted: Wanted): Promise<{ window: LaneWindow; exact: boolean }> {
     const { range, columns, keys } = wanted;
     const mark = this.session.state.now.instruction ?? undefined;
-    const answer = await this.session.client.ask(
+    const answer = await this.asker.ask(
       "window",
       {
         stream: this.stream,

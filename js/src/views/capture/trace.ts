@@ -24,7 +24,7 @@ export interface TraceTab {
 }
 
 export function traceTab(context: CaptureContext): TraceTab {
-  const { session, signal } = context;
+  const { session, asker, signal } = context;
   const first = new Stage(context, "stream");
   const second = new Stage(context, "second");
   first.follows(second);
@@ -51,7 +51,7 @@ export function traceTab(context: CaptureContext): TraceTab {
         ? span.start + span.stall
         : canvas.view[step > 0 ? "start" : "end"];
     while (at !== null) {
-      const answer: Beside = await session.client.ask("beside", { stream, instruction, at, step });
+      const answer: Beside = await asker.ask("beside", { stream, instruction, at, step });
       at = answer.next;
       if (!answer.found) continue;
       first.showEvent(answer.found, instruction);
@@ -139,7 +139,7 @@ class Stage {
   }
 
   #follow(): void {
-    const { session } = this.context;
+    const { session, asker } = this.context;
     const stream = session.state.now[this.which];
     const trace = stream === null ? null : (session.state.now.traces.get(stream) ?? null);
     this.el.hidden = trace === null;
@@ -151,7 +151,7 @@ class Stage {
     const isSame = stream === this.#stream;
     this.#shown = trace;
     this.#stream = stream;
-    this.source = new TraceSource(session, stream, trace, `window ${this.which}`);
+    this.source = new TraceSource(session, stream, trace, asker, `window ${this.which}`);
     if (!this.lanes) this.#make(this.source);
     else {
       const growing = isSame && !this.#moved;

@@ -3,8 +3,9 @@ import type { LaneRow } from "../../base/rows.ts";
 import { lengthText, timeText } from "../../base/ruler.ts";
 import type { Column, SpanColumns } from "../../base/spans.ts";
 import { bytes, count, digits, plural } from "../../base/text.ts";
+import type { Asker } from "../../protocol/client.ts";
 import type { Levels, TimelineSession } from "../../protocol/timeline_session.ts";
-import type { LaneInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
+import type { LaneInfo, TimelineAnswers, TimelineOverview } from "../../protocol/timeline_types.ts";
 import type { LaneSource } from "../lane_canvas.ts";
 import type { Curve, LaneWindow } from "../lane_paint.ts";
 
@@ -65,7 +66,12 @@ export function columnsOf(window: LaneWindow): BarColumns {
   return window.spans.columns as BarColumns;
 }
 
-export function sourceOf(session: TimelineSession, overview: TimelineOverview): LaneSource {
+/** asker: the questions of the view that shows it. */
+export function sourceOf(
+  session: TimelineSession,
+  asker: Asker<TimelineAnswers>,
+  overview: TimelineOverview,
+): LaneSource {
   const [start, end] = overview.span as [number, number];
   const lanes = new Map(overview.lanes.map((lane) => [lane.key, lane]));
   const nameAt = (window: LaneWindow, row: number): string =>
@@ -77,6 +83,7 @@ export function sourceOf(session: TimelineSession, overview: TimelineOverview): 
     rows: rowsOf(overview.lanes),
     async load(wanted) {
       const { spans, levels, exact } = await session.window(
+        asker,
         wanted.range,
         wanted.columns,
         wanted.keys,

@@ -1,9 +1,10 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { stubCanvas } from "../../../dev/canvas.ts";
 import type { Port, Push, Reply } from "../../protocol/client.ts";
 import { TimelineSession } from "../../protocol/timeline_session.ts";
-import type { LaneInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
+import type { EventInfo, LaneInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
 import { rowsOf, sourceOf } from "./source.ts";
-import { statusOf } from "./timeline.ts";
+import { mountTimeline, statusOf } from "./timeline.ts";
 
 const lane = (more: Partial<LaneInfo>): LaneInfo => ({
   key: 0,
@@ -32,14 +33,20 @@ const overview: TimelineOverview = {
   running: false,
 };
 
+interface Question {
+  readonly id: number;
+  readonly ask: string;
+}
 type Hear = (message: Reply | Push, buffers?: readonly DataView[]) => void;
 
+const NEVER = new AbortController().signal;
+
 /** A session whose kernel answers with what a test says. */
-function session(): { session: TimelineSession; sent: { ask: string }[]; hear: Hear } {
+function session(): { session: TimelineSession; sent: Question[]; hear: Hear } {
   let hear: Hear = () => undefined;
-  const sent: { ask: string }[] = [];
+  const sent: Question[] = [];
   const port: Port = {
-    send: (message) => sent.push(message as { ask: string }),
+    send: (message) => sent.push(message as Question),
     listen: (to) => (hear = to),
     onGone: () => undefined,
   };
@@ -90,7 +97,7 @@ describe("windows", () => {
 
   it("bring bars, curves and names, and say what a bar stands for", async () => {
     const { session: made, hear } = session();
-    const source = sourceOf(made, overview);
+    const source = sourceOf(made, made.client.askerFor(NEVER), overview);
     const wanted = { range: { start: 0, end: 1000 }, columns: 2, step: 500, keys: [0, 2, 5] };
     const loading = source.load(wanted);
     hear({ id: 1, ok: answer });
@@ -102,6 +109,117 @@ describe("windows", () => {
     expect(source.tip(window, 0)[0]).toBe("b");
     expect(source.tip(window, 1).join()).toMatch(/7 events.*the longest: a.*20.* %/);
     expect(made.nameOf(7)).toBe("told late");
+  });
+});
+
+describe("several views of one profile", () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+    stubCanvas(900, 300);
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+    vi.restoreAllMocks();
+    document.body.replaceChildren();
+  });
+  const settle = (ms = 400): Promise<unknown> => vi.advanceTimersByTimeAsync(ms);
+  const show = (shown: TimelineSession): { root: HTMLElement; stop: AbortController } => {
+    const el = document.createElement("div");
+    document.body.append(el);
+    const stop = new AbortController();
+    mountTimeline(el, shown, stop.signal);
+    return { root: el.querySelector<HTMLElement>(".tinylab")!, stop };
+  };
+  const empty = {
+    start: 0,
+    end: 1000,
+    cut: 1,
+    exact: true,
+    curves: [],
+    names: {},
+    columns: Object.fromEntries(
+      ["lane", "start", "end", "colour", "count", "event", "name", "busy", "levels", "low"].map(
+        (name) => [name, new Float64Array()],
+      ),
+    ),
+  };
+
+  it("each get their window, however many ask while the kernel is slow", async () => {
+    const { session: made, sent, hear } = session();
+    const views = [0, 1, 2, 3].map(() => show(made));
+    await settle();
+    for (let i = 0; i < sent.length; i += 1) {
+      hear({ id: sent[i]!.id, ok: empty });
+      await settle();
+    }
+    expect(sent.filter(({ ask }) => ask === "window")).toHaveLength(views.length);
+    for (const { root } of views) {
+      expect(root.querySelector("canvas")!.dataset.loaded).toBe("1");
+      expect(root.dataset.loading).toBe("false");
+    }
+  });
+
+  it("that went ask for nothing more", async () => {
+    const { session: made, sent, hear } = session();
+    const { root, stop } = show(made);
+    await settle();
+    root.querySelector<HTMLElement>("[title^='Zoom in']")!.click();
+    await settle();
+    const asked = sent.length;
+    stop.abort();
+    hear({ id: sent[0]!.id, ok: empty });
+    await settle();
+    expect(sent).toHaveLength(asked);
+  });
+
+  it("mark the event that was chosen in any of them, and show one that Python chose", async () => {
+    const { session: made, sent, hear } = session();
+    const roots = [show(made).root, show(made).root];
+    await settle();
+    for (const { id } of [...sent]) hear({ id, ok: empty });
+    await settle();
+    void made.choose(3, true);
+    await settle();
+    const late: EventInfo = { ...chosen, event: 3, start_ns: 700, end_ns: 720, duration_ns: 20 };
+    hear({ id: sent.at(-1)!.id, ok: late });
+    await settle();
+    expect(roots.map((root) => root.dataset.event)).toEqual(["3", "3"]);
+    for (const root of roots) {
+      const [start, end] = root.querySelector("canvas")!.dataset.view!.split(":").map(Number);
+      expect(start! <= 700 && 720 <= end!).toBe(true);
+      root.dispatchEvent(new KeyboardEvent("keydown", { key: "e", bubbles: true }));
+    }
+    await settle();
+    for (const root of roots) expect(root.querySelector("canvas")!.dataset.view).toBe("690:730");
+  });
+});
+
+const chosen: EventInfo = {
+  event: 0,
+  name: "a",
+  lane: "CPU kernels",
+  kind: "run",
+  key: 0,
+  start_ns: 0,
+  end_ns: 10,
+  duration_ns: 10,
+  value: 0,
+  kernel: null,
+  work: null,
+  counters: null,
+};
+
+describe("an event", () => {
+  it("that was chosen before another, or before none, does not come back with a late answer", async () => {
+    const { session: made, sent, hear } = session();
+    for (const next of [null, { ...chosen, event: 5 }]) {
+      const asked = made.choose(4);
+      made.take(next);
+      hear({ id: sent.at(-1)!.id, ok: { ...chosen, event: 4 } });
+      await asked;
+      expect(made.state.now.event?.event ?? null).toBe(next?.event ?? null);
+    }
   });
 });
 
@@ -118,7 +236,7 @@ describe("a stretch", () => {
     hear({ id: 2, ok: sums });
     await second;
     expect(made.state.now.sums?.start).toBe(5);
-    expect(sent.map((message) => message.ask)).toEqual(["select", "select"]);
+    expect(sent.map(({ ask }) => ask)).toEqual(["select", "select"]);
     await made.mark(null);
     expect([made.state.now.stretch, made.state.now.sums]).toEqual([null, null]);
   });

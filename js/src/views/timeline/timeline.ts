@@ -1,5 +1,5 @@
 /** The timeline of a profile: lanes over time, figures beside them. */
-import { type Range, width } from "../../base/range.ts";
+import { contains, type Range, width } from "../../base/range.ts";
 import { lengthText } from "../../base/ruler.ts";
 import { Store } from "../../base/store.ts";
 import { count, plural } from "../../base/text.ts";
@@ -10,6 +10,7 @@ import { button, h } from "../dom.ts";
 import { type Look, openView, statusLine, topBar, viewRoot } from "../frame.ts";
 import { helpPanel, type Notes } from "../help.ts";
 import { type Chosen, LaneCanvas } from "../lane_canvas.ts";
+import type { Pick } from "../lane_paint.ts";
 import css from "../style.css";
 import { followTheme } from "../theme.ts";
 import {
@@ -66,8 +67,9 @@ export function mountTimeline(
   });
   followTheme(root, () => lanes.themeChanged(), signal);
   const overview = session.state.now.overview ?? NOTHING;
+  const asker = session.client.askerFor(signal);
   const lanes = new LaneCanvas(
-    sourceOf(session, overview),
+    sourceOf(session, asker, overview),
     root,
     { colours: overview.colours.map((name) => `time-${name}`), label: "lanes over time" },
     {
@@ -79,10 +81,8 @@ export function mountTimeline(
     signal,
   );
   const go = (event: EventInfo): void => {
-    session.state.set({ event });
-    const pick = { key: event.key, start: event.start_ns, end: event.end_ns };
-    lanes.select(pick);
-    lanes.show(pick);
+    session.take(event);
+    lanes.show(pickOf(event));
   };
   const context: TimelineContext = {
     session,
@@ -113,7 +113,7 @@ export function mountTimeline(
       const now = session.state.now.overview;
       if (!now) return;
       lanes.setMarkers(now.markers.map(([at, label]) => ({ at: +at!, label: String(label) })));
-      if (now !== overview) lanes.setSource(sourceOf(session, now));
+      if (now !== overview) lanes.setSource(sourceOf(session, asker, now));
     },
     signal,
   );
@@ -125,12 +125,39 @@ export function mountTimeline(
     },
     signal,
   );
-  session.state.watch(["event"], () => markEvent(root, session), signal);
+  session.state.watch(
+    ["event"],
+    () => {
+      markEvent(root, session);
+      markInLanes(lanes, session.state.now.event);
+    },
+    signal,
+  );
+  session.state.watch(
+    ["wanted"],
+    () => {
+      const { wanted } = session.state.now;
+      if (wanted) lanes.show(pickOf(wanted));
+    },
+    signal,
+  );
   openView(el, root, session, commands, signal);
 }
 
 function eventOf({ window, row }: Chosen): number {
   return columnsOf(window).event[row]!;
+}
+
+function pickOf(event: EventInfo): Pick {
+  return { key: event.key, start: event.start_ns, end: event.end_ns };
+}
+
+/** Marks the event that is chosen, in this view or another; a bar of several holds its longest. */
+function markInLanes(lanes: LaneCanvas, event: EventInfo | null): void {
+  const pick = event && pickOf(event);
+  const marked = lanes.selected;
+  if (pick && marked && marked.key === pick.key && contains(marked, pick)) return;
+  lanes.select(pick);
 }
 
 /** What tests and screen readers can rely on: which event is chosen. */
