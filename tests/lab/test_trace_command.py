@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+import tinylab
 from tests.trace.programs import X, pm_tidy, recorded_attention, variable
 from tinylab.lab import cli
 from tinylab.lab.report import save
@@ -99,6 +100,17 @@ def test_what_is_no_record_is_said_so(tmp_path, capsys):
     assert cli.main(["trace", str(path)]) == 2
     assert "is no trace" in capsys.readouterr().err
     assert cli.main(["trace", str(tmp_path / "none.tlab")]) == 2
+
+
+def test_a_profile_alone_is_said_to_be_one(tmp_path, capsys):
+    with tinylab.profile("alone") as p:
+        tinylab.profile_marker("here")
+    path = tmp_path / "alone.tlab"
+    p.save(path)
+    assert cli.main(["trace", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert "holds a profile, and no record of rewrites" in said
+    assert f"tinylab profile {path} shows it" in said
 
 
 def test_a_rule_that_raised_is_named_with_its_node(tmp_path, capsys):

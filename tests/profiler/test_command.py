@@ -128,3 +128,24 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m tinylab.lab.cli profile {FOLDER} -s se0 | head -2"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["-i"], "--instructions is of one stream"),
+        (["--family", "rdna3"], "--family is for bare .sqtt files"),
+        (["--summary-json", "-s", "se0"], "--source does nothing beside --summary-json"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(
+    capsys: pytest.CaptureFixture[str], args: list[str], sentence: str
+) -> None:
+    assert main(["profile", str(FOLDER), *args]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_limited_tables_say_how_many_rows_are_left(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = run(capsys, str(FOLDER), "-s", "pmc0", "-n", "3")
+    assert lines[5] == "... 2 more"
+    assert "... 914 more" in run(capsys, str(FOLDER), "-s", "se0", "-n", "4")

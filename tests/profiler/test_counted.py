@@ -518,3 +518,13 @@ def test_sums_by_line_of_a_text() -> None:
     assert sum(row["bytes"] for row in rows.values()) == sum(u.bytes for u in found.uops)
     first = sum(row["misses"][0] for row in rows.values())
     assert first == found.levels[0].misses
+
+
+def test_counters_say_what_they_are_of_and_each_figure_whence_it_comes():
+    found = counts(matmul(4, 4, 4))
+    head, *lines = repr(found).splitlines()
+    assert head.startswith(f"counters of {found.kernel}, counted (also of ")
+    assert len(lines) == len(found.figures) + len(found.notes)
+    for figure, line in zip(found.figures, lines, strict=False):
+        assert line.startswith(figure.name)
+        assert figure.kind in line

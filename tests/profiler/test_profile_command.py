@@ -80,6 +80,32 @@ def test_top_kernels_and_those_between_markers(
     assert (only["kernel"], only["runs"], only["total ns"]) == ("r_4", 1, 400)
 
 
+def test_an_interval_counts_what_is_in_it(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    whole = run(capsys, files / "run.tlab")
+    assert whole[0] == "run: 8 events, 1 µs", "as many as the profile's repr says"
+    found = rows(run(capsys, files / "run.tlab", "--interval", "begin", "end", "--json"))
+    by_lane = {row["lane"]: row for row in found if "lane" in row}
+    assert by_lane["CPU kernels"]["events"] == 1
+    assert by_lane["CPU memory"] | {"table": ""} == {
+        "table": "", "lane": "CPU memory", "events": 0, "peak": 4096.0,
+    }, "a level lasts until the next"  # fmt: skip
+    assert [row["marker"] for row in found if "marker" in row] == ["begin", "end"]
+    text = run(capsys, files / "run.tlab", "--interval", "begin", "end")
+    assert text[0] == "run from begin to end: 2 events, 540 ns"
+    assert any("inside the interval" in line for line in text)
+    both = (files / "run.tlab", files / "run.json", "--interval", "begin", "end", "--json")
+    (only,) = rows(run(capsys, *both))
+    assert (only["kernel"], only["before ns"], only["runs"]) == ("r_4", 400, "1/1")
+
+
+def test_a_limit_says_what_it_left_out(capsys: pytest.CaptureFixture[str], files: Path) -> None:
+    text = run(capsys, files / "run.tlab", "-s", "CPU kernels", "-n", 1)
+    assert text[3] == "... 2 more"
+    assert not any("more" in line for line in run(capsys, files / "run.tlab", "-t", 9, "-n", 9))
+    found = rows(run(capsys, files / "run.tlab", "-s", "CPU kernels", "-n", 1, "--json"))
+    assert len(found) == 1
+
+
 def test_a_lane_is_listed_by_time(capsys: pytest.CaptureFixture[str], files: Path) -> None:
     found = rows(run(capsys, files / "run.tlab", "-s", "CPU kernels", "--json"))
     assert [(r["start ns"], r["dur ns"], r["name"]) for r in found] == [
@@ -116,6 +142,13 @@ def test_profiles_are_written_for_other_programs(
         (["run.tlab", "-s", "CPU kernel"], "did you mean 'CPU kernels'?"),
         (["run.tlab", "--interval", "begin", "warm"], "there is no marker 'warm' after 'begin'"),
         (["run.tlab", "--interval", "begn", "end"], "did you mean 'begin'?"),
+        (["run.tlab", "--interval", "begin", "ned"], "did you mean 'end'?"),
+        (["run.tlab", "--interval", "end", "begin"], "'begin' to 'end' is an interval"),
+        (["run.tlab", "--interval", "end", "end"], "'end' was set once"),
+        (["run.tlab", "-i"], "--instructions is for thread traces"),
+        (["run.tlab", "--family", "cdna"], "--family is for thread traces"),
+        (["run.tlab", "--csv", "x.csv", "--interval", "begin", "end"], "--interval does not cut"),
+        (["run.tlab", "--summary-json", "-t", "3"], "--top does nothing beside --summary-json"),
         (["run.tlab", "run.tlab", "run.tlab"], "3 profiles cannot be compared"),
         (["broken.json"], "broken.json is no trace"),
         (["run.tlab", "--csv", "none/x.csv"], "cannot be written"),

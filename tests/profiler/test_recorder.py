@@ -13,6 +13,7 @@ from tinylab.device import Buffer
 from tinylab.dtype import dtypes
 from tinylab.errors import CaptureError
 from tinylab.profiler import recorder, table as table_module
+from tinylab.profiler.collected import Profile
 from tinylab.trace import events
 from tinylab.uop import rewrite
 
@@ -311,3 +312,37 @@ def test_pandas_is_optional():
 def test_kinds_are_numbered_alike_with_and_without_numpy():
     assert recorder._KINDS == table_module.KINDS
     assert list(recorder._CODES) == list(table_module.COLUMNS)
+
+
+def test_a_profile_is_of_one_block_and_a_decorated_function_has_one_for_each_call():
+    asked = tinylab.profile("twice")
+    assert "not entered" in repr(asked)
+    with asked as p:
+        tinylab.profile_marker("here")
+    with pytest.raises(CaptureError, match='"twice" was entered before'), asked:
+        pass
+    assert [name for _, name in p.table.markers()] == ["here"]
+
+    calls = []
+
+    @tinylab.profile()
+    def work() -> None:
+        calls.append(rewrite.listeners[-1])
+
+    work()
+    work()
+    assert len({id(each) for each in calls}) == 2
+    assert calls[0] not in rewrite.listeners
+
+
+def test_twins_are_listed_by_the_names_that_find_them():
+    facts = [recorder.KernelFacts("r_4", "CPU"), recorder.KernelFacts("r_4", "CPU")]
+    columns = {
+        "lane": [0, 0], "kind": [table_module.KIND["run"]] * 2, "name": [0, 0], "start": [0, 50],
+        "end": [40, 60], "value": [0, 0], "kernel": [0, 1],
+    }  # fmt: skip
+    lanes = [table_module.Lane("CPU kernels", "device")]
+    p = Profile("twins", None, table_module.EventTable.build(lanes, ["r_4"], columns, 0), facts)
+    assert p.kernels.columns["name"].tolist() == list(p.kernels) == ["r_4", "r_4 #2"]
+    assert "r_4 #2" in repr(p.kernels)
+    assert p.kernels["r_4 #2"].total_ns == 10

@@ -14,6 +14,7 @@ import tinylab
 from tests.profiler.profiles import many
 from tinylab import Tensor
 from tinylab.errors import CaptureError, TinylabError, TraceError
+from tinylab.profiler import still
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.files import load_profile
 from tinylab.profiler.timeline_desk import TimelineDesk
@@ -48,6 +49,39 @@ def test_a_profile_comes_back_with_its_record(saved: tuple[Profile, Path]) -> No
         assert again.record.kernels[number].source
     with pytest.raises(CaptureError, match="counters need it"):
         _ = next(iter(again.kernels.values())).counters
+
+
+def test_counters_come_back_and_stand_beside_their_kernels(tmp_path: Path) -> None:
+    with tinylab.profile("counted", record=True) as p:
+        (Tensor.ones(6, 11).contiguous() * 3).sum().realize()
+    figure = {"name": "flops", "value": 66, "unit": "operations", "kind": "counted", "note": "n"}
+    first, *others = [k for k in p.kernels.values() if k.number is not None]
+    assert first.number is not None
+    p.counted[first.number] = {"figures": [figure], "notes": ["sampled"], "message": "", "uops": []}
+    p.save(tmp_path / "counted.tlab")
+    for shown in (p, load_profile(tmp_path / "counted.tlab")):
+        desk = TimelineDesk(shown)
+        assert desk.overview()["counted"]
+        rows = {row["name"]: row.get("figures") for row in desk.overview()["top"]}
+        assert rows[first.name] == [figure]
+        whole = desk.select(*shown.table.span)["top"]
+        assert [r["figures"] for r in whole if r["name"] == first.name] == [[figure]]
+        runs = {
+            shown.event(row)["name"]: desk.event(row)["counters"]
+            for row in np.flatnonzero(shown.table["kernel"] >= 0).tolist()
+        }
+        assert runs[first.name] == {"figures": [figure], "notes": ["sampled"], "message": ""}
+        for other in others:
+            assert "was not counted: only the 1 kernels" in runs[other.name]["message"]
+        assert "flops, counted" in still.text(shown)
+        assert "flops, counted" in still.html(shown)
+
+
+def test_without_counters_no_kernel_says_that_it_has_none(saved: tuple[Profile, Path]) -> None:
+    desk = TimelineDesk(saved[0])
+    run = int(np.flatnonzero(saved[0].table["kernel"] >= 0)[0])
+    assert desk.event(run)["counters"] is None
+    assert not desk.overview()["counted"]
 
 
 def test_its_record_is_one_that_load_reads(saved: tuple[Profile, Path]) -> None:

@@ -43,9 +43,10 @@ def test_a_selection_is_what_brute_force_sums(
         if sums is None:
             continue
         lengths = [e - s for s, e in own]
+        inside = sum(min(e, end) - max(s, begin) for s, e in own)
         busy = len({t for s, e in own for t in range(max(s, begin), min(e, end))})
         assert (sums.count, sums.total_ns, sums.longest_ns) == (
-            len(own), sum(lengths), max(lengths),
+            len(own), inside, max(lengths),
         )  # fmt: skip
         assert sums.median_ns == statistics.median(lengths)
         assert sums.mean_ns == pytest.approx(statistics.fmean(lengths))
@@ -66,6 +67,23 @@ def test_top_kernels_are_what_brute_force_ranks(found: list[tuple[int, str, int,
     totals = [row["total_ns"] for row in rows]
     assert totals == sorted(totals, reverse=True)
     if sum(totals):
+        assert sum(row["share"] for row in rows) == pytest.approx(1)
+
+
+@given(some, st.integers(0, 80), st.integers(1, 60))
+def test_kernels_of_a_stretch_have_the_time_that_is_inside(
+    found: list[tuple[int, str, int, int]], begin: int, size: int
+) -> None:
+    given_spans, end = spans(found), begin + size
+    rows = stats.by_name(table(given_spans, 3), (begin, end))
+    touching = [(name, s, e) for _, name, s, e in given_spans if s < end and e > begin]
+    assert {row["name"] for row in rows} == {name for name, _, _ in touching}
+    for row in rows:
+        own = [(s, e) for name, s, e in touching if name == row["name"]]
+        assert row["total_ns"] == sum(min(e, end) - max(s, begin) for s, e in own)
+        assert row["mean_ns"] == pytest.approx(statistics.fmean(e - s for s, e in own))
+        assert row["longest_ns"] == max(e - s for s, e in own)
+    if sum(row["total_ns"] for row in rows):
         assert sum(row["share"] for row in rows) == pytest.approx(1)
 
 

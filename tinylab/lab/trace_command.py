@@ -46,10 +46,17 @@ def run(args: argparse.Namespace) -> int:
     Raises: TraceError for what cannot be read, LabError for a pass or a kernel that there is not.
     """
     from tinylab.lab.desk import Desk
+    from tinylab.profiler.saved import is_alone
     from tinylab.profiler.terminal import show
     from tinylab.trace import store
 
-    desk = Desk(store.load(args.file))
+    record = store.load(args.file)
+    if is_alone(record):
+        raise LabError(
+            f"{args.file} holds a profile, and no record of rewrites",
+            help=f"tinylab profile {args.file} shows it; tinylab.profile(record=True) records too",
+        )
+    desk = Desk(record)
     try:
         for section in _sections(desk, args):
             show(section, as_json=args.json, limit=args.limit)

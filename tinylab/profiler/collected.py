@@ -218,8 +218,8 @@ class Kernels(Mapping[str, Kernel]):
 
     @property
     def columns(self) -> Columns:
-        """A row a kernel."""
-        rows = [kernel.row() for kernel in self.values()]
+        """A row a kernel, by the name that finds it here."""
+        rows = [{**kernel.row(), "name": name} for name, kernel in self.items()]
         names = list(rows[0]) if rows else ["name", "device", "runs", "total_ns"]
         return Columns({n: _column([row[n] for row in rows]) for n in names})
 
@@ -389,14 +389,24 @@ class Profile:
             "value": float(table["value"][row]),
         }
 
-    def compare(self, other: Profile, most: int | None = None) -> list[dict[str, Any]]:
+    def compare(
+        self,
+        other: Profile,
+        most: int | None = None,
+        start: str | int | None = None,
+        end: str | int | None = None,
+    ) -> list[dict[str, Any]]:
         """Kernels of this profile beside those of a later one, the largest change first.
 
-        A kernel that other opts gave another name is still the same one, and has one row.
+        A kernel that other opts gave another name is still the same one, and has one row. start,
+        end: only between these moments (times or markers), of each profile its own.
         """
         later = {facts.origin: facts.name for facts in other.facts if facts.origin}
         now_called = {f.name: later[f.origin] for f in self.facts if f.origin in later}
-        return stats.compare(self.table, other.table, most, now_called)
+        before, after = self.stretch(start, end), other.stretch(start, end)
+        return stats.compare(
+            stats.by_name(self.table, before), stats.by_name(other.table, after), most, now_called
+        )
 
     # *** files
 

@@ -13,24 +13,36 @@ from tinylab.profiler import stats
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.report import Row, Section
 from tinylab.profiler.still import time_text
-from tinylab.profiler.table import KINDS
+from tinylab.profiler.table import KINDS, EventTable
 
 _CHUNK = 50_000
 _MOST_MARKERS = 200
+_CUT = "total and busy: inside the interval; mean, median, longest: of whole events that touch it"
 LISTING = ("start ns", "dur ns", "kind", "name", "value")
 
 
 def sections(profile: Profile, interval: Sequence[str] | None = None) -> Iterator[Section]:
     """What a profile holds: its lanes, its markers, what a reader must know."""
-    chosen = profile.select(*(interval or ()))
-    rows = [_lane_row(row) for row in chosen.rows()]
+    table = profile.table
+    stretch = profile.stretch(*(interval or (None, None)))
+    chosen = stats.select(table, stretch)
+    rows = [*map(_lane_row, chosen.rows()), *_levels(table, stretch)]
+    count = sum(len(stats.spans_of(table, lane, stretch)) for lane in range(len(table.lanes)))
     length = time_text(chosen.end_ns - chosen.start_ns)
-    title = f"{profile.name}: {chosen.all.count} events, {length}"
-    yield Section(title, [*rows, *_levels(profile)], notes=list(profile.table.notices))
-    markers = profile.table.markers()
+    where = f" from {interval[0]} to {interval[1]}" if interval else ""
+    notes = [_CUT] if interval else []
+    yield Section(
+        f"{profile.name}{where}: {count} events, {length}", rows, notes=[*table.notices, *notes]
+    )
+    markers = [(at, name) for at, name in table.markers() if _is_inside(at, stretch)]
     if markers:
         marked = [{"marker": name, "at ns": at} for at, name in markers[:_MOST_MARKERS]]
-        yield Section("markers", marked)
+        left = len(markers) - len(marked)
+        yield Section("markers", marked, notes=[f"... {left} more"] if left else [])
+
+
+def _is_inside(at: int, stretch: tuple[int, int] | None) -> bool:
+    return stretch is None or stretch[0] <= at <= stretch[1]
 
 
 def _lane_row(row: dict[str, Any]) -> Row:
@@ -46,18 +58,29 @@ def _lane_row(row: dict[str, Any]) -> Row:
     }
 
 
-def _levels(profile: Profile) -> Iterator[Row]:
-    table = profile.table
+def _levels(table: EventTable, stretch: tuple[int, int] | None) -> Iterator[Row]:
+    """Quantities with their peak: of a stretch also the level that it begins with."""
     for number, lane in enumerate(table.lanes):
-        values = table["value"][table.rows_of(number)]
-        if lane.levels and len(values):
-            yield {"lane": lane.name, "events": len(values), "peak": float(values.max())}
+        rows = stats.spans_of(table, number, stretch)
+        own = table.rows_of(number)
+        if not lane.levels or own.stop == own.start:
+            continue
+        first = own.start if stretch is None else _level_at(table, own, stretch[0])
+        last = rows[-1] + 1 if len(rows) else first + 1
+        peak = float(table["value"][first:last].max())
+        yield {"lane": lane.name, "events": len(rows), "peak": peak}
+
+
+def _level_at(table: EventTable, own: slice, at: int) -> int:
+    """The row of a lane of levels that says how much there was at a time: the last before it."""
+    before = int(np.searchsorted(table["start"][own], at, "right")) - 1
+    return int(own.start) + max(0, before)
 
 
 def top_kernels(profile: Profile, count: int, interval: Sequence[str] | None = None) -> Section:
     """Kernels by total time, longest first; between two markers where they are given."""
     rows = profile.top(count, *(interval or ()))
-    where = f" from {interval[0]} to {interval[1]}" if interval else ""
+    where = f" from {interval[0]} to {interval[1]}, totals of what is inside" if interval else ""
     return Section(f"top {count} kernels{where}", [_kernel_row(row) for row in rows])
 
 
@@ -87,9 +110,8 @@ def lane_listing(
         near = closest(name, known)
         hint = f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
         raise CaptureError(f"the profile has no lane {name!r}", help=hint)
-    stretch = profile.stretch(*(interval or (None, None))) or table.span
-    # A moment at the very end is in it.
-    rows = stats.spans_of(table, numbers[0], (stretch[0], stretch[1] + (interval is None)))
+    stretch = profile.stretch(*(interval or (None, None)))
+    rows = stats.spans_of(table, numbers[0], stretch)
     yield Section(name, _events(profile, rows), LISTING)
 
 
@@ -108,8 +130,8 @@ def _events(profile: Profile, rows: np.ndarray[Any, Any]) -> Iterator[Row]:
             }
 
 
-def comparison(before: Profile, after: Profile, count: int | None = None) -> Section:
-    """Kernels of two profiles side by side, the largest change first."""
+def comparison(before: Profile, after: Profile, interval: Sequence[str] | None = None) -> Section:
+    """Kernels of two profiles side by side, the largest change first; between two markers."""
     rows = [
         {
             "kernel": row["name"],
@@ -118,9 +140,10 @@ def comparison(before: Profile, after: Profile, count: int | None = None) -> Sec
             "after/before": "" if row["ratio"] is None else f"{row['ratio']:.2f}x",
             "runs": "/".join(map(str, row["runs"])),
         }
-        for row in before.compare(after, count)
+        for row in before.compare(after, None, *(interval or ()))
     ]
-    return Section(f"{before.name} and {after.name}", rows)
+    where = f" from {interval[0]} to {interval[1]}" if interval else ""
+    return Section(f"{before.name} and {after.name}{where}", rows)
 
 
 def summary(profile: Profile, top: int = 50) -> dict[str, Any]:

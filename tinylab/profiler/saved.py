@@ -29,8 +29,12 @@ if TYPE_CHECKING:
     from tinylab.profiler.collected import Profile
 
 FORM = 1
+_COUNTED = ("figures", "notes", "message")  # of a kernel's counters
 _CHUNK = 65_536
 _MOST_EVENTS = 1 << 28
+_DAMAGE = (
+    KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError, sqlite3.Error,
+)  # fmt: skip
 _TABLES = """
 CREATE TABLE profile (key TEXT PRIMARY KEY, data TEXT) WITHOUT ROWID;
 CREATE TABLE profile_events (first INTEGER PRIMARY KEY, data BLOB);
@@ -67,6 +71,10 @@ def _facts(profile: Profile) -> dict[str, Any]:
         "names": table.names,
         "notices": table.notices,
         "kinds": KINDS,
+        "counted": {
+            number: {key: found[key] for key in _COUNTED if key in found}
+            for number, found in profile.counted.items()
+        },
         "kernels": [
             [f.name, f.device, f.ops, f.mem, f.lds, f.origin, profile.recorded_number(f)]
             for f in profile.facts
@@ -99,6 +107,7 @@ class Saved:
     facts: list[KernelFacts]
     record: store.StoredRecord | None
     numbers: dict[int, int]
+    counted: dict[int, dict[str, Any]]
 
 
 def load(path: str | Path) -> Saved:
@@ -119,8 +128,22 @@ def load(path: str | Path) -> Saved:
         raise TraceError(
             f"{path} holds a record and no profile", help="tinylab.load reads records"
         ) from None
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError, sqlite3.Error) as error:
+    except _DAMAGE as error:
         raise TraceError(f"{path} is damaged: {type(error).__name__}, {error}") from None
+
+
+def is_alone(record: store.StoredRecord) -> bool:
+    """Whether a file holds a profile, and no record of rewrites beside it.
+
+    Raises: TraceError if it is damaged.
+    """
+    try:
+        rows = record.read("SELECT data FROM profile WHERE key = 'recorded'")
+        return [data for (data,) in rows] == ["false"]
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return False
+        raise TraceError(f"{record.path} is damaged: {error}") from None
 
 
 def _read(facts: dict[str, Any], record: store.StoredRecord, where: str) -> Saved:
@@ -141,7 +164,25 @@ def _read(facts: dict[str, Any], record: store.StoredRecord, where: str) -> Save
     table = EventTable.build(lanes, names, columns, 0, notices)
     table.origin_ns = int(facts["origin_ns"])
     kept = record if facts["recorded"] else None
-    return Saved(str(facts["name"]), table, kernels, kept, numbers if kept else {})
+    counted = _counted(facts.get("counted", {})) if kept else {}
+    return Saved(str(facts["name"]), table, kernels, kept, numbers if kept else {}, counted)
+
+
+def _counted(found: Any) -> dict[int, dict[str, Any]]:
+    """Counters of kernels as they were saved, with nothing in them but what is looked for."""
+    counted = {}
+    for number, row in found.items():
+        figures = [
+            {
+                "name": str(f["name"]), "value": float(f["value"]), "unit": str(f["unit"]),
+                "kind": str(f["kind"]), "note": str(f["note"]),
+            }
+            for f in row.get("figures", [])
+        ]  # fmt: skip
+        notes = [str(note) for note in row.get("notes", [])]
+        message = str(row.get("message", ""))
+        counted[int(number)] = {"figures": figures, "notes": notes, "message": message}
+    return counted
 
 
 def _read_columns(record: store.StoredRecord, count: int, where: str) -> dict[str, Array]:

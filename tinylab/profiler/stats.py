@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,7 +18,11 @@ _TIMED = np.array([KIND["run"], KIND["span"]])
 
 @dataclass(frozen=True)
 class Sums:
-    """Figures of some events, times in nanoseconds; busy: the share of the time that they fill."""
+    """Figures of the events that touch a stretch of time, in nanoseconds.
+
+    total_ns is the time that they take inside the stretch, busy the share of it that at least one
+    of them fills; mean, median and longest are of whole events, also of those that it cuts.
+    """
 
     count: int
     total_ns: int
@@ -35,7 +39,7 @@ class Sums:
         length = end - start
         return cls(
             len(start),
-            int(length.sum()),
+            int(inside(start, end, stretch).sum()),
             float(length.mean()),
             float(np.median(length)),
             int(length.max()),
@@ -47,6 +51,12 @@ class Sums:
         return dict(vars(self))
 
 
+def inside(start: Array, end: Array, stretch: tuple[int, int]) -> Array:
+    """How much of each event that touches a stretch of time is in it."""
+    found: Array = np.minimum(end, stretch[1]) - np.maximum(start, stretch[0])
+    return found
+
+
 def covered(start: Array, end: Array, stretch: tuple[int, int]) -> int:
     """The time in a stretch in which at least one of the events, sorted by start, goes on."""
     low, high = np.maximum(start, stretch[0]), np.minimum(end, stretch[1])
@@ -56,13 +66,18 @@ def covered(start: Array, end: Array, stretch: tuple[int, int]) -> int:
     return int(np.maximum(0, high - np.maximum(low, before)).sum())
 
 
-def spans_of(table: EventTable, lane: int, stretch: tuple[int, int]) -> Array:
-    """The rows of a lane that touch a stretch of time; a moment touches where it is inside."""
+def spans_of(table: EventTable, lane: int, stretch: tuple[int, int] | None) -> Array:
+    """The rows of a lane that touch a stretch of time; a moment touches where it is inside.
+
+    None is all of it, with moments at its very end.
+    """
     own = table.rows_of(lane)
+    if stretch is None:
+        return np.arange(own.start, own.stop)
     start, end = table["start"][own], table["end"][own]
     last = int(np.searchsorted(start, stretch[1], "left"))
-    inside = (end[:last] > stretch[0]) | (start[:last] >= stretch[0])
-    rows: Array = np.flatnonzero(inside) + own.start
+    touches = (end[:last] > stretch[0]) | (start[:last] >= stretch[0])
+    rows: Array = np.flatnonzero(touches) + own.start
     return rows
 
 
@@ -86,7 +101,7 @@ def select(
     lanes: Sequence[str] | None = None,
     words: str = "",
 ) -> Selection:
-    """Sums of the events that touch a stretch of time, whole events; busy of what is inside.
+    """Sums of the events that touch a stretch of time, see `Sums`.
 
     lanes: only those of these names. words: only events whose names hold them.
 
@@ -96,7 +111,7 @@ def select(
     for name in lanes or ():
         if name not in known:
             raise CaptureError(f"there is no lane {name!r}", help=_near(name, known))
-    stretch = table.span if stretch is None else stretch
+    span = table.span if stretch is None else stretch
     chosen = table.named(words) if words else None
     found: dict[str, Sums] = {}
     parts = []
@@ -108,10 +123,10 @@ def select(
             rows = rows[np.isin(table["name"][rows], chosen)]
         if len(rows):
             parts.append(rows)
-            found[lane.name] = Sums.of(table["start"][rows], table["end"][rows], stretch)
+            found[lane.name] = Sums.of(table["start"][rows], table["end"][rows], span)
     rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
     rows = rows[np.argsort(table["start"][rows], kind="stable")]
-    return Selection(*stretch, Sums.of(table["start"][rows], table["end"][rows], stretch), found)
+    return Selection(*span, Sums.of(table["start"][rows], table["end"][rows], span), found)
 
 
 def _near(name: str, known: Sequence[str]) -> str:
@@ -128,19 +143,25 @@ def kernel_events(table: EventTable) -> Array:
 def by_name(
     table: EventTable, stretch: tuple[int, int] | None = None, most: int | None = None
 ) -> list[Json]:
-    """Kernels by their total time, longest first: runs, total, mean, median, longest, share."""
+    """Kernels by their total time, longest first: runs, total, mean, median, longest, share.
+
+    Of a stretch: the runs that touch it; total and share are of their time inside, the others of
+    whole runs.
+    """
     rows = kernel_events(table)
     if stretch is not None:
-        inside = (table["end"][rows] > stretch[0]) & (table["start"][rows] < stretch[1])
-        rows = rows[inside]
+        touches = (table["end"][rows] > stretch[0]) & (table["start"][rows] < stretch[1])
+        rows = rows[touches]
     if not len(rows):
         return []
-    names, length = table["name"][rows], (table["end"] - table["start"])[rows]
+    start, end = table["start"][rows], table["end"][rows]
+    names, length = table["name"][rows], end - start
     order = np.lexsort((length, names))
-    names, length = names[order], length[order]
+    part = length if stretch is None else inside(start, end, stretch)
+    names, length, part = names[order], length[order], part[order]
     firsts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
     counts = np.diff(np.append(firsts, len(names)))
-    totals = np.add.reduceat(length, firsts)
+    totals, sums = np.add.reduceat(part, firsts), np.add.reduceat(length, firsts)
     middle, other = firsts + (counts - 1) // 2, firsts + counts // 2
     medians = (length[middle] + length[other]) / 2
     longest = length[firsts + counts - 1]
@@ -151,7 +172,7 @@ def by_name(
             "name": table.names[int(names[firsts[i]])],
             "runs": int(counts[i]),
             "total_ns": int(totals[i]),
-            "mean_ns": float(totals[i] / counts[i]),
+            "mean_ns": float(sums[i] / counts[i]),
             "median_ns": float(medians[i]),
             "longest_ns": int(longest[i]),
             "share": float(totals[i] / whole),
@@ -173,19 +194,19 @@ def search(table: EventTable, words: str, most: int = 200) -> tuple[list[int], i
 
 
 def compare(
-    first: EventTable,
-    second: EventTable,
+    first: Sequence[Json],
+    second: Sequence[Json],
     most: int | None = None,
     now_called: Mapping[str, str] | None = None,
 ) -> list[Json]:
-    """Kernels of two tables by name: runs and total time of both, what was added, the ratio.
+    """Kernels of two tables, see `by_name`: runs and total time of both, the change, the ratio.
 
     The largest change comes first; the ratio is second over first, None where one has none.
     now_called: kernels of the first that bear another name in the second, since other opts were
     applied to them; they are one row, "r_4 -> r_2_2", `names` holds both.
     """
-    before = {row["name"]: row for row in by_name(first)}
-    after = {row["name"]: row for row in by_name(second)}
+    before = {row["name"]: row for row in first}
+    after = {row["name"]: row for row in second}
     pairs = {name: name for name in dict.fromkeys([*before, *after])}
     for old, new in (now_called or {}).items():
         if old in before and new in after and old not in after and new not in before:
@@ -220,10 +241,22 @@ def interval(table: EventTable, first: str, second: str) -> tuple[int, int]:
         raise CaptureError(f"there is no marker {first!r}", help=_markers(first, markers))
     end = next((at for at, name in markers if name == second and at > start), None)
     if end is None:
-        raise CaptureError(
-            f"there is no marker {second!r} after {first!r}", help=_markers(second, markers)
-        )
+        _refuse_end(first, second, start, markers)
     return start, end
+
+
+def _refuse_end(first: str, second: str, start: int, markers: list[tuple[int, str]]) -> NoReturn:
+    """Raises: CaptureError that says whether the end is not there or comes too early."""
+    early = [at for at, name in markers if name == second]
+    if not early:
+        raise CaptureError(f"there is no marker {second!r}", help=_markers(second, markers))
+    if first == second:
+        raise CaptureError(f"the marker {first!r} was set once: it begins and ends nothing")
+    raise CaptureError(
+        f"there is no marker {second!r} after {first!r}: "
+        f"{second!r} was set at {early[-1]} ns, {first!r} at {start} ns",
+        help=f"{second!r} to {first!r} is an interval",
+    )
 
 
 def _markers(name: str, markers: list[tuple[int, str]]) -> str:

@@ -7,14 +7,15 @@ stay, so that is what this is made of. All text of the profile is escaped.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any
 
 from tinylab.profiler.collected import Profile, text_table
+from tinylab.profiler.counters.data import number
 from tinylab.profiler.merged import Comparison
 from tinylab.profiler.table import Lane
-from tinylab.profiler.timeline_desk import COLOURS, TimelineDesk
+from tinylab.profiler.timeline_desk import COLOURS, HEADLINES, TimelineDesk
 
 _WIDE, _GUTTER, _COLUMNS = 900, 150, 375
 _ROW, _NESTED, _CURVE, _GAP, _FOOT = 16, 11, 36, 4, 18
@@ -63,7 +64,18 @@ def _first_line(shown: Profile | Comparison) -> str:
 def _rows(shown: Profile | Comparison) -> list[tuple[str, ...]]:
     if isinstance(shown, Comparison):
         return [_COMPARED, *map(_compared, shown.rows[:_TOP])]
-    return [_RANKED, *map(_top, shown.top(_TOP))]
+    rows = TimelineDesk(shown).top(None, None)["rows"][:_TOP]
+    kinds = {f["name"]: f["kind"] for row in rows for f in row.get("figures", ())}
+    figures = [name for name in HEADLINES if name in kinds]
+    head = (*_RANKED, *(f"{name}, {kinds[name]}" for name in figures))
+    return [head, *((*_top(row), *_figures(row, figures)) for row in rows)]
+
+
+def _figures(row: dict[str, Any], names: Iterable[str]) -> Iterator[str]:
+    """What was counted of a kernel, "" where it was not."""
+    found = {figure["name"]: figure["value"] for figure in row.get("figures", ())}
+    for name in names:
+        yield number(found[name]) if name in found else ""
 
 
 def _top(row: dict[str, Any]) -> tuple[str, ...]:

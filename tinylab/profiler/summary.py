@@ -25,7 +25,11 @@ from tinylab.profiler.sqtt.stats import class_name
 from tinylab.profiler.sqtt.trace import Part, Trace
 from tinylab.profiler.sqtt.waves import Waves
 
-_WALK_NOTE = "sequential walk over INST packets and ISSUE immediates of compute unit 0"
+# As in the recorded results, with which ours are compared word for word.
+_WALK_NOTE = (
+    "not from the reference decoder: sequential walk over INST packets and ISSUE immediates of "
+    "compute unit 0, checked against the instruction classes of the disassembly"
+)
 _COLUMNS = ["time", "packet", "op", "wave", "simd", "pc"]
 
 

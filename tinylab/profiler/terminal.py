@@ -23,6 +23,7 @@ from tinylab.profiler.summary import summarize, summarize_trace
 
 _SAMPLE = 2000  # rows that decide how wide columns are
 _WIDEST = 60
+_MOST_COUNTED = 10_000  # rows beyond a limit: a trace has millions, made one by one
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace) -> int:
     Raises: CaptureError for what cannot be read.
     """
     try:
+        _refuse_unused(args)
         if args.summary_json:
             for path in args.path:
                 print(json.dumps(_summary(Path(path), args.family)))
@@ -65,8 +67,6 @@ def _sections(args: argparse.Namespace) -> Iterator[Section]:
     profiles = [load_profile(path) for path in paths if is_profile(path)]
     yield from _profile_sections(profiles, args)
     paths = [path for path in paths if not is_profile(path)]
-    if paths:
-        _refuse_for_captures(args)
     for path in paths:
         if _is_blob(path):
             trace = _bare(path, args.family)
@@ -96,19 +96,43 @@ def _profile_sections(profiles: Sequence[Profile], args: argparse.Namespace) -> 
         elif len(profiles) == 1 and not (args.chrome or args.csv):
             yield from profile_report.sections(profile, args.interval)
     if len(profiles) == 2 and args.top is None and not args.source:
-        yield profile_report.comparison(profiles[0], profiles[1])
+        yield profile_report.comparison(profiles[0], profiles[1], args.interval)
     if len(profiles) > 2:
         raise CaptureError(f"{len(profiles)} profiles cannot be compared", help="give two")
 
 
-def _refuse_for_captures(args: argparse.Namespace) -> None:
-    """Raises: CaptureError for options that only profiles have."""
-    for option in ("interval", "chrome", "csv"):
-        if getattr(args, option):
-            raise CaptureError(
-                f"--{option} is for profiles, and captures have no markers or events of that kind",
-                help="give a .tlab file or a trace of Chrome's",
-            )
+def _refuse_unused(args: argparse.Namespace) -> None:
+    """Raises: CaptureError for an option that would do nothing here: nothing is left out unsaid."""
+    paths = [Path(p) for p in args.path]
+    profiles = [path for path in paths if is_profile(path)]
+    blobs = [path for path in paths if _is_blob(path)]
+    captures = len(paths) - len(profiles) - len(blobs)
+    if args.summary_json:
+        names = ("source", "instructions", "top", "interval", "chrome", "csv", "limit")
+        _refuse(args, names, "does nothing beside --summary-json, which is all results")
+    if len(profiles) < len(paths):
+        why = "is for profiles, and captures have no markers or events of that kind"
+        _refuse(
+            args, ("interval", "chrome", "csv"), why, "give a .tlab file or a trace of Chrome's"
+        )
+    if profiles:
+        why = "is for thread traces, and a profile has none"
+        _refuse(args, ("instructions", "family"), why, "give a capture folder or a .sqtt file")
+        if args.chrome or args.csv:
+            _refuse(args, ("interval",), "does not cut --chrome and --csv: they write all events")
+    if captures:
+        why = "is for bare .sqtt files, and a capture says what it is"
+        _refuse(args, ("family",), why)
+        if not args.source:
+            _refuse(args, ("instructions",), "is of one stream", "name it: -s NAME -i")
+
+
+def _refuse(
+    args: argparse.Namespace, names: Sequence[str], why: str, way_out: str | None = None
+) -> None:
+    for name in names:
+        if getattr(args, name) not in (None, False):
+            raise CaptureError(f"--{name} {why}", help=way_out)
 
 
 def _source(capture: Capture, name: str, instructions: bool) -> Iterator[Section]:
@@ -139,19 +163,28 @@ def _trace(trace: Trace, name: str, loaded: Any, instructions: bool) -> Iterator
 def show(section: Section, as_json: bool = False, limit: int | None = None) -> None:
     """A table with aligned columns, or a line of JSON a row."""
     rows = iter(section.rows)
-    if limit is not None:
-        rows = islice(rows, limit)
+    shown = rows if limit is None else islice(rows, limit)
     if as_json:
-        for row in rows:
+        for row in shown:
             print(json.dumps({"table": section.title, **row}))
         for note in section.notes:
             print(json.dumps({"table": section.title, "note": note}))
         return
     print(_colored(without_controls(section.title), "cyan"))
-    _print_table(rows, section.columns)
+    _print_table(shown, section.columns)
+    if limit is not None:
+        _print_left(rows)
     for note in section.notes:
         print(_colored(without_controls(note), "yellow"))
     print()
+
+
+def _print_left(rows: Iterator[Row]) -> None:
+    """How many rows a limit left out; of very many only that there are more."""
+    left = sum(1 for _ in islice(rows, _MOST_COUNTED))
+    if left:
+        number = f"{left:,}" if left < _MOST_COUNTED else f"over {left - 1:,}"
+        print(_colored(f"... {number} more", "yellow"))
 
 
 def _colored(text: str, color: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,10 @@ _HITS = 300
 HUES = 8
 _KIND_COLOURS = ("copy", "line", "realize", "schedule", "jit", "pass", "kernel", "compile", "mark")
 COLOURS = (*(f"hue-{n}" for n in range(HUES)), *(f"kind-{kind}" for kind in _KIND_COLOURS))
+
+
+# Figures of a kernel that stand in tables, beside its times.
+HEADLINES = ("flops", "bytes loaded", "bytes stored", "L1 misses", "cycles", "instructions")
 
 
 class Place(NamedTuple):
@@ -134,6 +139,7 @@ class TimelineDesk:
             "notices": self.notices(),
             "colours": list(COLOURS),
             "top": self.top(None, None)["rows"],
+            "counted": bool(self.profile.counted),
             "recorded": self.profile.record is not None,
             "other": self.comparison.before.name if self.comparison is not None else None,
             "running": self.profile.running,
@@ -256,16 +262,47 @@ class TimelineDesk:
             "key": self._key_of(lane, event),
             "end_ns": found["start_ns"] + found["duration_ns"],
             "kernel": recorded,
-            "counters": self._counters(recorded),
+            "counters": self._counters(recorded) if known else None,
             "work": self._work(number, found["duration_ns"]) if known else None,
         }
 
     def _counters(self, kernel: int | None) -> Json | None:
-        """What was counted of a kernel: its figures, or why it was not."""
-        found = None if kernel is None else self.profile.counted.get(kernel)
-        if found is None:
+        """What was counted of a kernel: its figures and what to know of them, or why it was not."""
+        counted = self.profile.counted
+        if not counted:
             return None
-        return {"figures": found.get("figures", []), "message": found.get("message", "")}
+        if kernel is None:
+            return _not_counted("it was lowered before the record began")
+        if kernel not in counted:
+            return _not_counted(f"only the {len(counted)} kernels that took longest are")
+        found = counted[kernel]
+        return {
+            "figures": found.get("figures", []),
+            "message": found.get("message", ""),
+            "notes": found.get("notes", []),
+        }
+
+    @cached_property
+    def _headlines(self) -> dict[str, list[Json]]:
+        """The figures that a table of kernels has room for, by name; of twins the longest's."""
+        found: dict[str, list[Json]] = {}
+        if not self.profile.counted:
+            return found
+        for kernel in self.profile.kernels.values():
+            counted = self.profile.counted.get(-1 if kernel.number is None else kernel.number, {})
+            by_name = {figure["name"]: figure for figure in counted.get("figures", [])}
+            if by_name:
+                rows = [by_name[name] for name in HEADLINES if name in by_name]
+                found.setdefault(kernel.name, rows)
+        return found
+
+    def _ranked(self, stretch: tuple[int, int] | None) -> list[Json]:
+        """Kernels by total time, with figures of those that were counted."""
+        rows = stats.by_name(self.table, stretch, _TOP)
+        for row in rows:
+            if row["name"] in self._headlines:
+                row["figures"] = self._headlines[row["name"]]
+        return rows
 
     def _work(self, number: int, duration_ns: int) -> Json:
         facts, ns = self.profile.facts[number], max(1, duration_ns)
@@ -292,7 +329,7 @@ class TimelineDesk:
         stretch = int(start), max(int(np.ceil(end)), int(start) + 1)
         found = stats.select(self.table, stretch)
         lanes = sorted(found.rows(), key=self._lane_rank)
-        top = stats.by_name(self.table, stretch, _TOP)
+        top = self._ranked(stretch)
         return {
             "start": stretch[0],
             "end": stretch[1],
@@ -313,7 +350,7 @@ class TimelineDesk:
     def top(self, start: float | None, end: float | None) -> Json:
         """The kernels that took longest, of all or of a stretch of time."""
         stretch = None if start is None or end is None else (int(start), int(np.ceil(end)))
-        return {"rows": stats.by_name(self.table, stretch, _TOP)}
+        return {"rows": self._ranked(stretch)}
 
     def compare(self) -> Json:
         """Kernels of the other profile beside those of this one, the largest change first."""
@@ -335,3 +372,7 @@ class TimelineDesk:
         if not 0 <= kernel < len(record.kernels):
             raise CaptureError(f"there is no kernel {kernel}: {len(record.kernels)} are recorded")
         return {"reveal": self.opener(kernel, "rewrites" if tab == "rewrites" else "kernels")}
+
+
+def _not_counted(why: str) -> Json:
+    return {"figures": [], "message": f"This kernel was not counted: {why}.", "notes": []}

@@ -25,8 +25,18 @@ class LaneInfo(TypedDict):
     overlapping: int
 
 
+class CounterFigure(TypedDict):
+    """One figure of a kernel, and whether it was measured, counted or estimated."""
+
+    name: str
+    value: float
+    unit: str
+    kind: str
+    note: str
+
+
 class TopRow(TypedDict):
-    """Kernels of one name."""
+    """Kernels of one name; figures: some of what was counted of it."""
 
     name: str
     runs: int
@@ -35,6 +45,7 @@ class TopRow(TypedDict):
     median_ns: float
     longest_ns: float
     share: float
+    figures: NotRequired[list[CounterFigure]]
 
 
 class TimelineOverview(TypedDict):
@@ -49,6 +60,7 @@ class TimelineOverview(TypedDict):
     notices: list[str]
     colours: list[str]
     top: list[TopRow]
+    counted: bool
     recorded: bool
     other: str | None
     running: bool
@@ -63,21 +75,12 @@ class EventWork(TypedDict):
     gbs: float
 
 
-class CounterFigure(TypedDict):
-    """One figure of a kernel, and whether it was measured, counted or estimated."""
-
-    name: str
-    value: float
-    unit: str
-    kind: str
-    note: str
-
-
 class EventCounters(TypedDict):
     """Counters of a kernel, or the reason why there are none."""
 
     figures: list[CounterFigure]
     message: str
+    notes: list[str]
 
 
 class EventInfo(TypedDict):
@@ -170,7 +173,7 @@ class WindowAnswer(TypedDict):
 
 
 MESSAGES: tuple[type, ...] = (
-    LaneInfo, TopRow, TimelineOverview, EventWork, CounterFigure, EventCounters, EventInfo,
+    LaneInfo, CounterFigure, TopRow, TimelineOverview, EventWork, EventCounters, EventInfo,
     SumsRow, StretchSums, TimelineHits, TopRows, ComparedRow, Compared, Opened, WindowAnswer,
 )  # fmt: skip
 ASKS: dict[str, type] = {

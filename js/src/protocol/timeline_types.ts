@@ -15,7 +15,16 @@ export interface LaneInfo {
   readonly overlapping: number;
 }
 
-/** Kernels of one name. */
+/** One figure of a kernel, and whether it was measured, counted or estimated. */
+export interface CounterFigure {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  readonly kind: string;
+  readonly note: string;
+}
+
+/** Kernels of one name; figures: some of what was counted of it. */
 export interface TopRow {
   readonly name: string;
   readonly runs: number;
@@ -24,6 +33,7 @@ export interface TopRow {
   readonly median_ns: number;
   readonly longest_ns: number;
   readonly share: number;
+  readonly figures?: readonly CounterFigure[];
 }
 
 /** All that a timeline shows before it asks for anything. */
@@ -37,6 +47,7 @@ export interface TimelineOverview {
   readonly notices: readonly string[];
   readonly colours: readonly string[];
   readonly top: readonly TopRow[];
+  readonly counted: boolean;
   readonly recorded: boolean;
   readonly other: string | null;
   readonly running: boolean;
@@ -50,19 +61,11 @@ export interface EventWork {
   readonly gbs: number;
 }
 
-/** One figure of a kernel, and whether it was measured, counted or estimated. */
-export interface CounterFigure {
-  readonly name: string;
-  readonly value: number;
-  readonly unit: string;
-  readonly kind: string;
-  readonly note: string;
-}
-
 /** Counters of a kernel, or the reason why there are none. */
 export interface EventCounters {
   readonly figures: readonly CounterFigure[];
   readonly message: string;
+  readonly notes: readonly string[];
 }
 
 /** One event; `kernel` is its number in the record, where there is one. */

@@ -96,7 +96,7 @@ class LevelCounts:
         return self.touches - self.misses
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Counters:
     """All figures of one run of a kernel. `notes` say what was sampled, assumed or left out."""
 
@@ -108,8 +108,8 @@ class Counters:
     levels: tuple[LevelCounts, ...] = ()
     kind: Kind = "counted"  # of the tables; each figure says its own
     notes: tuple[str, ...] = ()
-    opts: tuple[Any, ...] = field(default=(), repr=False)  # that the kernel was lowered with
-    outputs: dict[int, bytes] = field(default_factory=dict, repr=False, compare=False)
+    opts: tuple[Any, ...] = ()  # that the kernel was lowered with
+    outputs: dict[int, bytes] = field(default_factory=dict, compare=False)
 
     def __getitem__(self, name: str) -> Figure:
         """A figure by its name.
@@ -151,6 +151,13 @@ class Counters:
         plain = dataclasses.asdict(dataclasses.replace(self, outputs={}, opts=()))
         del plain["outputs"], plain["opts"]
         return plain
+
+    def __repr__(self) -> str:
+        """What it is of and its figures, a line each."""
+        sizes = [(len(self.uops), "uop"), (len(self.buffers), "buffer"), (len(self.loops), "loop")]
+        tables = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in sizes if n)
+        detail = f" (also of {tables})" if tables else ""
+        return "\n".join([f"counters of {self.kernel}, {self.kind}{detail}", self.table()])
 
     def table(self) -> str:
         """Figures as text, a line each, and the notes below them."""

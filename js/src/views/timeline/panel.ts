@@ -1,13 +1,31 @@
 /** Beside the lanes: the event that is chosen, figures of a stretch, the longest kernels. */
 import { lengthText, timeText } from "../../base/ruler.ts";
 import type { Store } from "../../base/store.ts";
-import { bytes, count, digits, plural } from "../../base/text.ts";
+import { bytes, compact, count, digits, plural } from "../../base/text.ts";
 import type { TimelineSession } from "../../protocol/timeline_session.ts";
-import type { ComparedRow, EventInfo, SumsRow, TopRow } from "../../protocol/timeline_types.ts";
+import type {
+  ComparedRow,
+  CounterFigure,
+  EventInfo,
+  SumsRow,
+  TimelineOverview,
+  TopRow,
+} from "../../protocol/timeline_types.ts";
 import { button, h } from "../dom.ts";
 import { walk } from "../tree.ts";
 
-export type PanelTab = "kernels" | "lanes" | "compare";
+export type PanelTab = "kernels" | "counters" | "lanes" | "compare";
+
+/** Which figures there are to be shown. */
+export function tabsOf(overview: TimelineOverview | null): readonly PanelTab[] {
+  const all: readonly [PanelTab, boolean][] = [
+    ["kernels", true],
+    ["counters", overview?.counted ?? false],
+    ["lanes", true],
+    ["compare", (overview?.other ?? null) !== null],
+  ];
+  return all.filter(([, is]) => is).map(([tab]) => tab);
+}
 
 export interface TimelineViewState {
   readonly tab: PanelTab;
@@ -90,13 +108,13 @@ function eventParts(context: TimelineContext, event: EventInfo): HTMLElement[] {
 function counterParts({ counters }: EventInfo): HTMLElement[] {
   if (!counters) return [];
   if (counters.figures.length === 0) return [h("p", { class: "tl-hint" }, counters.message)];
-  const rows = counters.figures.map(({ name, value, unit, kind, note }) =>
+  const rows = counters.figures.map((figure) =>
     h(
       "tr",
-      { title: note },
-      nameCell(name),
-      num(unit === "bytes" || unit === "B" ? bytes(value) : `${digits(value)} ${unit}`.trim()),
-      h("td", { class: "tl-faint" }, kind),
+      { title: figure.note },
+      nameCell(figure.name),
+      num(figureText(figure)),
+      h("td", { class: "tl-faint" }, figure.kind),
     ),
   );
   const body = h("tbody", {}, ...rows);
@@ -105,8 +123,14 @@ function counterParts({ counters }: EventInfo): HTMLElement[] {
       "div",
       { class: "tl-event-counters", tabindex: "0", "aria-label": "counters of the kernel" },
       h("table", { class: "tl-table tl-time-table" }, body),
+      ...counters.notes.map((note) => h("p", { class: "tl-hint" }, note)),
     ),
   ];
+}
+
+function figureText({ value, unit }: CounterFigure): string {
+  if (unit === "bytes") return bytes(value);
+  return `${Number.isInteger(value) ? count(value) : digits(value)} ${unit}`.trim();
 }
 
 function eventButtons(context: TimelineContext, event: EventInfo): HTMLElement {
@@ -176,6 +200,7 @@ function tablesPanel(context: TimelineContext): HTMLElement {
     "div",
     { class: "tl-buttons tl-forms", role: "group", "aria-label": "which figures" },
     tabButton(context, "kernels", "kernels"),
+    tabButton(context, "counters", "counters"),
     tabButton(context, "lanes", "lanes"),
     tabButton(context, "compare", "compared"),
   );
@@ -210,7 +235,7 @@ function tabButton({ session, view, signal }: TimelineContext, tab: PanelTab, la
   });
   const mark = (): void => {
     made.setAttribute("aria-pressed", String(view.now.tab === tab));
-    if (tab === "compare") made.hidden = !session.state.now.overview?.other;
+    made.hidden = !tabsOf(session.state.now.overview).includes(tab);
   };
   view.watch(["tab"], mark, signal);
   session.state.watch(["overview"], mark, signal);
@@ -226,15 +251,19 @@ function tableOf(context: TimelineContext): HTMLElement {
   const shown = stretch ? sums : whole;
   if (tab === "lanes") return shown ? lanesTable(shown.all, shown.lanes) : waiting();
   const rows = stretch ? sums?.top : overview?.top;
-  return rows ? kernelsTable(context, rows) : waiting();
+  if (!rows) return waiting();
+  return tab === "counters" ? countersTable(context, rows) : kernelsTable(context, rows, !!stretch);
 }
 
 const waiting = (): HTMLElement => h("p", { class: "tl-hint" }, "Summing …");
 
-type Head = readonly [string, string, string];
+/** What a column is called, what is said of it, its look, and where its figures come from. */
+type Head = readonly [string, string, string, string?];
 
 function table(label: string, heads: readonly Head[], rows: readonly HTMLElement[]): HTMLElement {
-  const cells = heads.map(([name, title, look]) => h("th", { class: look, title }, name));
+  const cells = heads.map(([name, title, look, kind]) =>
+    h("th", { class: look, title }, name, kind && h("small", {}, kind)),
+  );
   const none = h(
     "tr",
     {},
@@ -279,14 +308,18 @@ function namedRow(
   );
 }
 
-function kernelsTable(context: TimelineContext, rows: readonly TopRow[]): HTMLElement {
+function kernelsTable(
+  context: TimelineContext,
+  rows: readonly TopRow[],
+  inside: boolean,
+): HTMLElement {
   const heads: Head[] = [
     ["Kernel", "Kernels by total time; a click finds their runs", "tl-col-name"],
-    ["Total", "Time of all runs", "tl-num"],
-    ["Share", "Of the time of all kernels", "tl-num"],
-    ["Runs", "How often it ran", "tl-num"],
-    ["Median", "The middle of the times of its runs", "tl-num"],
-    ["Longest", "Its longest run", "tl-num"],
+    ["Total", inside ? "Time of its runs inside the stretch" : "Time of all runs", "tl-num"],
+    ["Share", "Of that time of all kernels", "tl-num"],
+    ["Runs", inside ? "How many runs touch the stretch" : "How often it ran", "tl-num"],
+    ["Median", "The middle of the times of its runs, each as a whole", "tl-num"],
+    ["Longest", "Its longest run, as a whole", "tl-num"],
   ];
   const made = rows.map((row, i) =>
     namedRow(context, row.name, i, [
@@ -300,15 +333,55 @@ function kernelsTable(context: TimelineContext, rows: readonly TopRow[]): HTMLEl
   return table("kernels by total time", heads, made);
 }
 
+/** Short headings of the figures that stand in a table. */
+const HEADLINES: Readonly<Record<string, string>> = {
+  flops: "Flops",
+  "bytes loaded": "Loaded",
+  "bytes stored": "Stored",
+  "L1 misses": "L1 misses",
+  cycles: "Cycles",
+  instructions: "Instructions",
+};
+
+/** What one run of each kernel did; each heading says where its figures come from. */
+function countersTable(context: TimelineContext, rows: readonly TopRow[]): HTMLElement {
+  const columns = new Map<string, CounterFigure>();
+  for (const { figures } of rows) {
+    for (const figure of figures ?? [])
+      if (!columns.has(figure.name)) columns.set(figure.name, figure);
+  }
+  const shown = [...columns.values()].map((figure) => {
+    const title = `${figure.name} of one run, ${figure.kind}: a click on a kernel shows all figures`;
+    const head: Head = [HEADLINES[figure.name] ?? figure.name, title, "tl-num", figure.kind];
+    return { name: figure.name, head };
+  });
+  const heads: Head[] = [
+    ["Kernel", "Kernels by total time; a click finds their runs", "tl-col-name"],
+    ["Median", "The middle of the times of its runs", "tl-num"],
+    ...shown.map(({ head }) => head),
+  ];
+  const made = rows.map((row, i) => {
+    const cells = shown.map(({ name }) => {
+      const figure = row.figures?.find((each) => each.name === name);
+      return num(figure ? shortFigure(figure) : "–", figure && figureText(figure));
+    });
+    return namedRow(context, row.name, i, [num(ns(row.median_ns)), ...cells]);
+  });
+  return table("counters of kernels", heads, made);
+}
+
+const shortFigure = ({ value, unit }: CounterFigure): string =>
+  unit === "bytes" ? bytes(value) : compact(value);
+
 function lanesTable(all: SumsRow, lanes: readonly SumsRow[]): HTMLElement {
   const heads: Head[] = [
     ["Lane", "", "tl-col-name"],
     ["Busy", "Share of the stretch in which anything of the lane goes on", "tl-num"],
     ["Events", "How many touch the stretch", "tl-num"],
-    ["Total", "Sum of their times; nested ones count again", "tl-num"],
-    ["Mean", "", "tl-num"],
-    ["Median", "The middle of their times", "tl-num"],
-    ["Longest", "", "tl-num"],
+    ["Total", "Sum of their times inside the stretch; nested ones count again", "tl-num"],
+    ["Mean", "Of whole events", "tl-num"],
+    ["Median", "The middle of the times of whole events", "tl-num"],
+    ["Longest", "Of whole events", "tl-num"],
   ];
   const row = (name: string, sums: SumsRow): HTMLElement =>
     h(

@@ -3,6 +3,7 @@ import { stubCanvas } from "../../../dev/canvas.ts";
 import type { Port, Push, Reply } from "../../protocol/client.ts";
 import { TimelineSession } from "../../protocol/timeline_session.ts";
 import type { EventInfo, LaneInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
+import { tabsOf } from "./panel.ts";
 import { rowsOf, sourceOf } from "./source.ts";
 import { mountTimeline, statusOf } from "./timeline.ts";
 
@@ -28,6 +29,7 @@ const overview: TimelineOverview = {
   notices: [],
   colours: ["hue-0"],
   top: [],
+  counted: false,
   recorded: false,
   other: null,
   running: false,
@@ -209,6 +211,94 @@ const chosen: EventInfo = {
   work: null,
   counters: null,
 };
+
+describe("a profile with counters", () => {
+  const figure = (name: string, value: number, unit: string, kind = "counted") => ({
+    name,
+    value,
+    unit,
+    kind,
+    note: "",
+  });
+  const row = {
+    name: "r_4",
+    runs: 2,
+    total_ns: 10,
+    mean_ns: 5,
+    median_ns: 5,
+    longest_ns: 6,
+    share: 1,
+  };
+  const counted: TimelineOverview = {
+    ...overview,
+    counted: true,
+    top: [
+      {
+        ...row,
+        figures: [
+          figure("flops", 2048, "operations"),
+          figure("bytes loaded", 4096, "bytes"),
+          figure("cycles", 99, "cycles", "measured"),
+        ],
+      },
+      { ...row, name: "E_8" },
+    ],
+  };
+  beforeEach(() => {
+    stubCanvas(900, 300);
+  });
+  afterEach(() => {
+    vi.unstubAllGlobals();
+    vi.restoreAllMocks();
+    document.body.replaceChildren();
+  });
+  const cells = (root: Element, selector: string): (string | null)[] =>
+    [...root.querySelectorAll(selector)].map((each) => each.textContent);
+
+  it("begins with their table, whose headings say where figures come from", () => {
+    const { session: made } = session();
+    made.load(counted);
+    const el = document.createElement("div");
+    document.body.append(el);
+    mountTimeline(el, made, NEVER);
+    const found = el.querySelector("table[aria-label='counters of kernels']")!;
+    expect(cells(found, "th")).toEqual([
+      "Kernel",
+      "Median",
+      "Flopscounted",
+      "Loadedcounted",
+      "Cyclesmeasured",
+    ]);
+    expect(cells(found, "td")).toEqual([
+      ...["r_4", "5.00\u202fns", "2,048", "4.00\u202fKiB", "99"],
+      ...["E_8", "5.00\u202fns", "–", "–", "–"],
+    ]);
+  });
+
+  it("says of a kernel what its counters are, and why it has none", () => {
+    const { session: made } = session();
+    made.load(counted);
+    const el = document.createElement("div");
+    document.body.append(el);
+    mountTimeline(el, made, NEVER);
+    const notes = ["the cache model starts empty"];
+    const figures = [
+      figure("flops", 2048, "operations"),
+      figure("L1 hits", 7, "lines", "estimated"),
+    ];
+    made.take({ ...chosen, counters: { figures, message: "", notes } });
+    const shown = el.querySelector(".tl-event-counters")!;
+    expect(cells(shown, "tr")).toEqual(["flops2,048 operationscounted", "L1 hits7 linesestimated"]);
+    expect(shown.textContent).toContain(notes[0]);
+    made.take({ ...chosen, counters: { figures: [], message: "was not counted", notes: [] } });
+    expect(el.querySelector(".tl-event")!.textContent).toContain("was not counted");
+  });
+
+  it("has no tab for them where nothing was counted", () => {
+    expect(tabsOf(overview)).toEqual(["kernels", "lanes"]);
+    expect(tabsOf({ ...counted, other: "b" })).toEqual(["kernels", "counters", "lanes", "compare"]);
+  });
+});
 
 describe("an event", () => {
   it("that was chosen before another, or before none, does not come back with a late answer", async () => {

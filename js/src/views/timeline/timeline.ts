@@ -15,10 +15,10 @@ import css from "../style.css";
 import { followTheme } from "../theme.ts";
 import {
   openKernel,
-  type PanelTab,
   sidePanel,
   type TimelineContext,
   type TimelineViewState,
+  tabsOf,
 } from "./panel.ts";
 import { timelineSearch } from "./search.ts";
 import { columnsOf, sourceOf } from "./source.ts";
@@ -34,6 +34,7 @@ const NOTHING: TimelineOverview = {
   notices: [],
   colours: [],
   top: [],
+  counted: false,
   recorded: false,
   other: null,
   running: false,
@@ -59,7 +60,8 @@ export function mountTimeline(
   session: TimelineSession,
   signal: AbortSignal,
 ): void {
-  const view = new Store<TimelineViewState>({ tab: "kernels", help: false, search: false });
+  const tab = session.state.now.overview?.counted ? "counters" : "kernels";
+  const view = new Store<TimelineViewState>({ tab, help: false, search: false });
   const root = viewRoot(el, {
     css: [css, timeCss],
     class: "tinylab tl-timeline",
@@ -215,9 +217,7 @@ function stretchOf(lanes: LaneCanvas): Range {
 }
 
 function nextTab({ session, view }: TimelineContext): void {
-  const tabs: readonly PanelTab[] = session.state.now.overview?.other
-    ? ["kernels", "lanes", "compare"]
-    : ["kernels", "lanes"];
+  const tabs = tabsOf(session.state.now.overview);
   const here = tabs.indexOf(view.now.tab);
   view.set({ tab: tabs[(here + 1) % tabs.length]! });
 }
