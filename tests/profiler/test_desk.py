@@ -19,6 +19,7 @@ from tinylab.profiler.counters import grid
 from tinylab.profiler.counters.pmc import Counter, Readout
 from tinylab.profiler.demo import FOLDER
 from tinylab.profiler.desk import Desk, desk_of
+from tinylab.profiler.sqtt.categories import CATEGORIES
 from tinylab.profiler.sqtt.encode import ExecSpec, InstSpec, Spec, WaveSpec, encode
 from tinylab.profiler.sqtt.trace import Trace
 
@@ -384,3 +385,26 @@ def test_real_captures_answer_every_question(folder: Path) -> None:
         axes = list(row["axes"]) or ["se"]
         values = desk.grid(0, row["name"], axes[:1], axes[1:])["columns"]["values"]
         assert values.sum() == row["sum"]
+
+
+@recorded
+@every_capture
+def test_ends_of_programs_have_one_colour_on_every_chip(folder: Path) -> None:
+    """CDNA calls s_endpgm a message; a reader looks for where a wave ends."""
+    end = CATEGORIES.index("end")
+    desk = desk_of(read_capture(folder))
+    found = 0
+    for number, stream in enumerate(desk.streams):
+        info = desk.advance(number, 5)["info"]
+        if not stream.trace.mapped:
+            continue
+        columns = desk.window(number, *info["span"], 2000)["columns"]
+        program = stream.trace.program
+        assert program is not None
+        is_event = (columns["lane"] < scene.UNIT_LANE) & (columns["op"] >= 0)
+        is_event &= (columns["number"] >= 0) & (columns["count"] == 1)
+        at_end = np.flatnonzero(is_event)[program.ends[columns["number"][is_event]]]
+        found += len(at_end)
+        assert (columns["colour"][at_end] == end).all()
+        assert end in info["used"]
+    assert found or not folder.name.startswith("gemm")

@@ -13,6 +13,7 @@ from tests.profiler.profiles import levels, many, table
 from tinylab.profiler import timeline
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.columns import pack
+from tinylab.profiler.table import Lane, drawn_order
 from tinylab.profiler.timeline import (
     MOST_ROWS,
     Row,
@@ -225,3 +226,11 @@ def test_nothing_at_all_is_an_empty_window() -> None:
     answer = desk.answer("window", {"start": 0, "end": 1, "columns": 10, "keys": [0, 7]})
     assert len(answer["columns"]["start"]) == 0
     assert desk.overview()["events"] == 0
+
+
+def test_lanes_of_devices_stand_in_one_order_whichever_was_heard_of_first() -> None:
+    names = ["CPU copies", "CL kernels", "CPU kernels", "CL copies"]
+    lanes = [Lane(name, "device") for name in names] + [Lane("cell lines", "cell")]
+    wanted = ["cell lines", "CL kernels", "CL copies", "CPU kernels", "CPU copies"]
+    for made in (lanes, lanes[::-1]):
+        assert [made[i].name for i in drawn_order(made)] == wanted

@@ -24,7 +24,7 @@ from tinylab.profiler.capture import (
     StreamInfo,
 )
 from tinylab.profiler.counters import grid
-from tinylab.profiler.sqtt.categories import CATEGORIES, categories
+from tinylab.profiler.sqtt.categories import CATEGORIES
 from tinylab.profiler.sqtt.trace import Trace
 
 Json = dict[str, Any]
@@ -133,8 +133,7 @@ class Desk:
         info = view.overview(trace)
         names = {str(number): name for number, name in scene.class_names(trace).items()}
         info["notes"] += self._where_to_look(found, info)
-        by_class = categories(trace.table)
-        info["used"] = sorted({int(by_class[int(number)]) for number in names})
+        info["used"] = scene.used_categories(trace)
         info |= {"lanes": {k: v for k, v in seen.items() if k != "waves"}, "classes": names}
         info |= {"most_waves": int(trace.occupancy()[1].max(initial=0))}
         return {**out, "info": info, "columns": {"waves": seen["waves"]}}

@@ -243,11 +243,30 @@ def _what(trace: Trace, found: view.Detail, row: Array) -> Arrays:
     kind = class_of(found.events)[row]
     numbers = trace.program.numbers(found.pcs) if trace.program else found.pcs
     return {
-        "colour": np.where(known, categories(trace.table)[kind], len(CATEGORIES) - 1),
+        "colour": np.where(known, _category(trace, found)[row], len(CATEGORIES) - 1),
         "op": np.where(known, kind, -1),
         "number": np.where(known, numbers[row] if trace.program else -1, -1),
         "stall": np.where(known, found.stall[row], 0),
     }
+
+
+def _category(trace: Trace, found: view.Detail) -> Array:
+    """The category of each event: of its class, but the end of a program whatever its class."""
+    kinds: Array = categories(trace.table)[class_of(found.events)]
+    if trace.program is None:
+        return kinds
+    numbers = trace.program.numbers(found.pcs)
+    ends = (numbers >= 0) & trace.program.ends[np.maximum(numbers, 0)]
+    return np.where(ends, CATEGORIES.index("end"), kinds)
+
+
+def used_categories(trace: Trace) -> list[int]:
+    """The categories that occur."""
+    by_class = categories(trace.table)
+    found = {int(by_class[number]) for number in class_names(trace)}
+    if trace.mapped and trace.program is not None and trace.program.ends.any():
+        found.add(CATEGORIES.index("end"))
+    return sorted(found)
 
 
 # *** curves
@@ -270,7 +289,7 @@ def _counted(trace: Trace, start: int, end: int, columns: int) -> Array:
     inside = (events.time >= start) & (events.time < end)
     rows = np.flatnonzero(found.own & is_instruction(events) & inside)
     column = (events.time[rows] - start) * columns // max(end - start, 1)
-    category = categories(trace.table)[class_of(events)[rows]].astype(np.int64)
+    category = _category(trace, found)[rows].astype(np.int64)
     size = columns * len(CATEGORIES)
     flat = np.bincount(column * len(CATEGORIES) + category, minlength=size)
     return flat.reshape(columns, len(CATEGORIES)).astype(np.float64)

@@ -46,12 +46,16 @@ class Lane:
 
 
 def drawn_order(lanes: Sequence[Lane]) -> list[int]:
-    """Lanes as they are drawn: the cell, the compiler, devices, memory, then what else there is."""
+    """Lanes as they are drawn: the cell, the compiler, devices, memory, then what else there is.
 
-    def rank(number: int) -> tuple[int, str, int]:
-        group = lanes[number].group
+    Devices stand by their names, kernels above copies, whichever was heard of first.
+    """
+
+    def rank(number: int) -> tuple[int, str, str, int, int]:
+        group, name = lanes[number].group, lanes[number].name
         known = _GROUPS.index(group) if group in _GROUPS else len(_GROUPS)
-        return known, group, number
+        device, _, what = name.partition(" ") if group in ("device", "memory") else ("", "", "")
+        return known, group, device, int(what == "copies"), number
 
     return sorted(range(len(lanes)), key=rank)
 

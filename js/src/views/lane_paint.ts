@@ -69,13 +69,18 @@ export interface LaneState {
 }
 
 const CHAR = 6.1;
+/** A shortened name says something from so many letters on. */
+const LEAST_LETTERS = 4;
 const SMALL_CHAR = 6.65;
 /** Rows of less height than this have no text in their spans. */
 const TEXT_HEIGHT = 12;
 const DIM = 0.22;
 const ALL_BUSY = 255;
-/** Of a bar that is hardly filled a line stays. */
+/** Of a bar that is hardly filled a line stays, on a ground of its colour that is as high as others. */
 const LEAST_SHARE = 0.2;
+const GROUND = 0.4;
+/** Nothing is narrower: a moment is a tick that can be seen. */
+const LEAST_WIDE = 2;
 
 export const timeToX = (state: { frame: Frame; view: Range }, time: number): number =>
   state.frame.gutter +
@@ -199,16 +204,15 @@ class LanePainter {
     const x = Math.max(left, frame.gutter - 2);
     // A little of the ground stays between neighbours that are wide enough.
     const gap = right - left > 3 ? 1 : 0;
-    const stop = Math.max(x + 1, Math.min(right, frame.width + 2) - gap);
+    const stop = Math.max(x + LEAST_WIDE, Math.min(right, frame.width + 2) - gap);
     // Work is drawn high, waiting low: they differ without their colours too.
     const works = wait && wait[i] !== 0 ? Math.max(x, this.#x(start[i]! + wait[i]!)) : x;
     const low = Math.max(2, Math.round(0.35 * height));
-    // A bar that stands for several is as high as they fill it.
-    const filled = busy ? Math.max(LEAST_SHARE, busy[i]! / ALL_BUSY) * height : height;
     context.globalAlpha = full ? 1 : DIM;
     this.#use(swatch.fill);
     if (works < right) {
-      context.fillRect(works, y + height - filled, Math.max(1, stop - works), filled);
+      const share = busy ? busy[i]! / ALL_BUSY : 1;
+      this.#filledBar(works, y, Math.max(1, stop - works), height, share);
     }
     if (works > x) context.fillRect(x, y + height - low, Math.min(works, stop) - x, low);
     this.#drawn += 1;
@@ -218,6 +222,18 @@ class LanePainter {
       else this.#spanText(i, x, works - x, y + (height - low) / 2, state.palette.text);
     }
     context.globalAlpha = 1;
+  }
+
+  /** A bar that stands for several is as high as they fill it, on a ground of its colour. */
+  #filledBar(x: number, y: number, wide: number, height: number, share: number): void {
+    const { context } = this;
+    const filled = Math.max(LEAST_SHARE, share) * height;
+    context.fillRect(x, y + height - filled, wide, filled);
+    if (filled >= height) return;
+    const alpha = context.globalAlpha;
+    context.globalAlpha = GROUND * alpha;
+    context.fillRect(x, y, wide, height - filled);
+    context.globalAlpha = alpha;
   }
 
   #spanText(i: number, x: number, wide: number, middle: number, ink: string): void {
@@ -285,7 +301,7 @@ class LanePainter {
       context.fillRect(left, frame.ruler, 1, frame.height);
       context.fillRect(left + wide - 1, frame.ruler, 1, frame.height);
     }
-    for (const marker of state.markers) this.#marker(marker);
+    this.#markerLines();
     if (state.cursor !== null) {
       context.fillStyle = palette.edge;
       context.fillRect(Math.round(this.#x(state.cursor)), frame.ruler, 1, frame.height);
@@ -297,14 +313,23 @@ class LanePainter {
     });
   }
 
-  #marker({ at, label }: Marker): void {
+  /** Markers as lines, with the names that have room before the next one's. */
+  #markerLines(): void {
     const { context, state } = this;
-    const x = Math.round(this.#x(at));
-    context.fillStyle = state.palette.line;
-    context.fillRect(x, state.frame.ruler, 1, state.frame.height);
-    context.font = `10px ${state.palette.font}`;
+    const { frame, palette } = state;
+    context.fillStyle = palette.line;
+    context.font = `10px ${palette.font}`;
     context.textBaseline = "top";
-    context.fillText(label, x + 3, state.frame.ruler + 2);
+    const places = state.markers.map(({ at }) => Math.round(this.#x(at)));
+    for (const [i, { label }] of state.markers.entries()) {
+      const x = places[i]!;
+      if (x < frame.gutter - CHAR * label.length || x > frame.width) continue;
+      context.fillRect(x, frame.ruler, 1, frame.height);
+      const letters = Math.floor(((places[i + 1] ?? frame.width) - x - 6) / CHAR);
+      if (letters < Math.min(LEAST_LETTERS, label.length)) continue;
+      const shown = label.length <= letters ? label : `${label.slice(0, letters - 1)}…`;
+      context.fillText(shown, x + 3, frame.ruler + 2);
+    }
   }
 
   #outline(pick: Pick | null, row: LaneRow, top: number, colour: string, line: number): void {

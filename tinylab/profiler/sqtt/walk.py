@@ -52,6 +52,7 @@ class Program:
         self.targets = np.full(self.length, -1, np.int64)
         self.number = np.full(self.length, -1, np.int64)
         self.addresses = np.array([i.pc for i in instructions] or [-1], np.int64)
+        self.ends = np.array([bool(i.flags & END) for i in instructions] or [False])
         for number, i in enumerate(instructions):
             at = (i.pc - self.base) // 4
             self.sizes[at], self.flags[at], self.targets[at] = i.size, i.flags, i.target

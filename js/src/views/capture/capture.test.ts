@@ -3,7 +3,7 @@ import { type Drawn, stubCanvas } from "../../../dev/canvas.ts";
 import { CaptureHost } from "../../../dev/capture_host.ts";
 import { CaptureSession } from "../../protocol/capture.ts";
 import { captureStatus, mountCapture } from "./capture.ts";
-import { heatColour, shortCount } from "./heat.ts";
+import { heatColour, heatScale, shortCount } from "./heat.ts";
 import { changeText, ordered } from "./listing.ts";
 
 /** The width and height of all views here. */
@@ -336,6 +336,22 @@ describe("small parts", () => {
     const light = (hex: string): number => Number.parseInt(hex.slice(3, 5), 16);
     const steps = Array.from({ length: 11 }, (_, i) => light(heatColour(i / 10, false)));
     expect(steps).toEqual([...steps].sort((a, b) => b - a));
+  });
+  it("near-equal values have a middle colour, and those that differ begin at zero", () => {
+    const share = (value: number, least: number, most: number, fromLeast = false): number => {
+      const { from, to } = heatScale(least, most, fromLeast);
+      return (value - from) / (to - from);
+    };
+    for (const value of [4082, 4132]) {
+      expect(share(value, 4082, 4132)).toBeGreaterThan(0.4);
+      expect(share(value, 4082, 4132)).toBeLessThan(0.6);
+    }
+    expect([share(60, 60, 100), share(100, 60, 100)]).toEqual([0, 1]);
+    expect([share(0, 10, 100), share(100, 10, 100)]).toEqual([0, 1]);
+    expect([share(4082, 4082, 4132, true), share(4132, 4082, 4132, true)]).toEqual([0, 1]);
+    expect(share(7, 7, 7)).toBe(0.5);
+    expect(share(7, 7, 7, true)).toBe(0.5);
+    expect(share(0, 0, 0)).toBe(0);
   });
   it("numbers fit small cells", () => {
     expect([7, 1234, 123456, 12345678, 3e12].map(shortCount)).toEqual([

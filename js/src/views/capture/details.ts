@@ -224,7 +224,7 @@ function streamPart({ session, signal }: CaptureContext): HTMLElement {
         facts([
           ["packets", count(info.packets)],
           ["waves", `${count(info.waves)}, up to ${count(info.most_waves)} at a time`],
-          ["events", `${count(info.instructions)}, ${count(info.mapped)} with address`],
+          ["instructions", `${count(info.instructions)} executed${addressText(info)}`],
         ]),
         h("div", { class: "tl-chips" }, ...chips),
         ...info.notes.map((note) => h("p", { class: "tl-note" }, note)),
@@ -233,6 +233,12 @@ function streamPart({ session, signal }: CaptureContext): HTMLElement {
     signal,
   );
   return el;
+}
+
+/** Ends of waves have addresses too, and are no instructions that were counted. */
+function addressText({ instructions, mapped }: TraceInfo): string {
+  if (mapped === 0) return ", no addresses";
+  return mapped >= instructions ? ", all with address" : `, ${count(mapped)} with address`;
 }
 
 // Sums by class of the whole stream.

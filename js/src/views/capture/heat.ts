@@ -22,6 +22,10 @@ const LEAST_WIDTH = 14;
 const MOST_WIDTH = 96;
 const NAMES = 76;
 const HEAD = 20;
+/** Room under the cells for what the colours stand for. */
+const LEGEND = 24;
+const LEGEND_STEP = 6;
+const LEGEND_STEPS = 24;
 const CHAR = 6.1;
 /** From little to much: one hue that gets stronger, told apart without seeing colours. */
 const LIGHT = ["#f1f5f9", "#cfe3f1", "#93c2df", "#4a97c6", "#1c6ca3", "#0b3f6b"];
@@ -40,6 +44,28 @@ export function heatColour(share: number, dark: boolean): string {
       .padStart(2, "0");
   };
   return `#${mix(1)}${mix(3)}${mix(5)}`;
+}
+
+export interface Scale {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Values that differ by less than this share of their middle are not made to differ by more. */
+const LEAST_REACH = 0.05;
+
+/**
+ * What the weakest and the strongest colour stand for: zero and the largest value, if values differ
+ * much; if the least is over half of the largest, a range around their middle, so that values that
+ * are nearly equal have a middle colour, and none looks hot.
+ */
+export function heatScale(least: number, most: number, fromLeast: boolean): Scale {
+  if (most <= 0) return { from: 0, to: 1 };
+  if (fromLeast && most > least) return { from: least, to: most };
+  if (2 * least <= most) return { from: 0, to: most };
+  const middle = (least + most) / 2;
+  const reach = Math.max((most - least) / 2, LEAST_REACH * middle);
+  return { from: middle - reach, to: middle + reach };
 }
 
 /** 12345678 -> "12.3M": what fits in a small cell. */
@@ -79,7 +105,7 @@ export function heatMap(root: HTMLElement, signal: AbortSignal): HeatMap {
     if (!grid || room < 2) return;
     palette ??= readPalette(root);
     const wide = NAMES + cellWidth() * grid.labels.length + 2;
-    const high = HEAD + CELL_HEIGHT * grid.rows.length + 2;
+    const high = HEAD + CELL_HEIGHT * grid.rows.length + LEGEND;
     const ratio = globalThis.devicePixelRatio || 1;
     canvas.style.width = `${wide}px`;
     canvas.style.height = `${high}px`;
@@ -89,8 +115,7 @@ export function heatMap(root: HTMLElement, signal: AbortSignal): HeatMap {
     if (!context) return;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     paintHeat(context, grid, {
-      least: fromLeast ? least : 0,
-      most,
+      scale: heatScale(least, most, fromLeast),
       cell: cellWidth(),
       palette,
       dark: root.dataset.theme === "dark",
@@ -176,8 +201,7 @@ export function heatMap(root: HTMLElement, signal: AbortSignal): HeatMap {
 }
 
 interface Look {
-  readonly least: number;
-  readonly most: number;
+  readonly scale: Scale;
   readonly cell: number;
   readonly palette: Palette;
   readonly dark: boolean;
@@ -185,10 +209,10 @@ interface Look {
 }
 
 function paintHeat(context: CanvasRenderingContext2D, grid: Grid, look: Look): void {
-  const { least, most, cell, palette, dark, hovered } = look;
+  const { scale, cell, palette, dark, hovered } = look;
   const across = grid.labels.length;
   context.fillStyle = palette.background;
-  context.fillRect(0, 0, NAMES + cell * across + 2, HEAD + CELL_HEIGHT * grid.rows.length + 2);
+  context.fillRect(0, 0, NAMES + cell * across + 2, HEAD + CELL_HEIGHT * grid.rows.length + LEGEND);
   context.textBaseline = "middle";
   context.font = `10px ${palette.sans}`;
   context.fillStyle = palette.faint;
@@ -207,10 +231,7 @@ function paintHeat(context: CanvasRenderingContext2D, grid: Grid, look: Look): v
     const value = grid.values[i]!;
     const x = NAMES + (i % across) * cell;
     const y = HEAD + Math.floor(i / across) * CELL_HEIGHT;
-    const fill = heatColour(
-      most > least ? (value - least) / (most - least) : Number(most > 0),
-      dark,
-    );
+    const fill = heatColour((value - scale.from) / (scale.to - scale.from), dark);
     context.fillStyle = fill;
     context.fillRect(x, y, cell - 1, CELL_HEIGHT - 1);
     const whole = count(value);
@@ -224,4 +245,19 @@ function paintHeat(context: CanvasRenderingContext2D, grid: Grid, look: Look): v
     context.lineWidth = 1.5;
     context.strokeRect(x, y, cell - 1, CELL_HEIGHT - 1);
   }
+  paintLegend(context, HEAD + CELL_HEIGHT * grid.rows.length + 8, look);
+}
+
+/** What the colours stand for. */
+function paintLegend(context: CanvasRenderingContext2D, y: number, look: Look): void {
+  const { scale, palette, dark } = look;
+  for (let i = 0; i < LEGEND_STEPS; i += 1) {
+    context.fillStyle = heatColour(i / (LEGEND_STEPS - 1), dark);
+    context.fillRect(NAMES + LEGEND_STEP * i, y, LEGEND_STEP, 8);
+  }
+  context.font = `10px ${palette.sans}`;
+  context.fillStyle = palette.faint;
+  const [from, to] = [scale.from, scale.to].map((each) => count(Math.round(each)));
+  context.fillText(from!, 4, y + 4);
+  context.fillText(to!, NAMES + LEGEND_STEP * LEGEND_STEPS + 6, y + 4);
 }

@@ -357,7 +357,6 @@ function countersTable(context: TimelineContext, rows: readonly TopRow[]): HTMLE
   });
   const heads: Head[] = [
     ["Kernel", "Kernels by total time; a click finds their runs", "tl-col-name"],
-    ["Median", "The middle of the times of its runs", "tl-num"],
     ...shown.map(({ head }) => head),
   ];
   const made = rows.map((row, i) => {
@@ -365,7 +364,7 @@ function countersTable(context: TimelineContext, rows: readonly TopRow[]): HTMLE
       const figure = row.figures?.find((each) => each.name === name);
       return num(figure ? shortFigure(figure) : "–", figure && figureText(figure));
     });
-    return namedRow(context, row.name, i, [num(ns(row.median_ns)), ...cells]);
+    return namedRow(context, row.name, i, cells);
   });
   return table("counters of kernels", heads, made);
 }

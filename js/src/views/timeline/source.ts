@@ -11,6 +11,8 @@ import type { Curve, LaneWindow } from "../lane_paint.ts";
 
 const ROW = 18;
 const NESTED = 16;
+/** Devices do the work: their lanes stand out, and short kernels are seen as ticks. */
+const DEVICE = 24;
 const HEAD = 20;
 const CURVE = 46;
 /** Lanes with more rows than this are drawn low: nobody reads a hundred nested names at once. */
@@ -44,7 +46,8 @@ function laneRows(lane: LaneInfo): LaneRow[] {
   if (lane.levels) {
     return [{ key: lane.key, label: name, kind: "curve", height: CURVE, group, title }];
   }
-  const height = lane.rows > MANY_ROWS ? THIN : lane.rows > 1 ? NESTED : ROW;
+  const height =
+    lane.rows > MANY_ROWS ? THIN : lane.rows > 1 ? NESTED : group === "device" ? DEVICE : ROW;
   return Array.from({ length: lane.rows }, (_, i) => ({
     key: lane.key + i,
     label: i === 0 ? name : "",
