@@ -133,7 +133,7 @@ def light(kernel: Json) -> Json:
 def packed(overview: Json) -> Json:
     """The overview with passes as short rows: a training step has thousands of them.
 
-    {"passes": [{"id": 7, "name": "split", ...}]} -> {"passes": [[7, 0, 3, 12.5, 1, 40, 0, null, 1]]}
+    {"passes": [{"id": 7, ...}]} -> {"passes": [[7, 0, 3, 12.5, 1, 40, 0, null, 1]]}
     """
     kinds: dict[tuple[Any, ...], int] = {}
     total = sum(len(stage["passes"]) for stage in overview["stages"])
