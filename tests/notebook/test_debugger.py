@@ -88,8 +88,8 @@ def test_a_cell_is_run_stepped_edited_and_run_again(
     # An opt that cannot be applied says why, in the form and in its row.
     view.get_by_text("+ Add opt").click()
     view.locator(".tl-opt [data-name=arg]").last.fill("7")
-    view.locator(".tl-opt-error").wait_for()
-    assert "7" in view.locator(".tl-opt-error").inner_text()
+    view.locator(".tl-opt-error:visible").wait_for()
+    assert "7" in view.locator(".tl-opt-error:visible").inner_text()
     refused = run_and_wait(nb, 2)
     assert "refused" in refused
     view.screenshot(path=str(shots / f"kernels-{theme}.png"))

@@ -6,10 +6,13 @@ import { buildLayers, type Layers, lastBend, neighbours } from "./layers.ts";
 import { countCrossings, orderByOldPlaces, positionsOf, reduceCrossings } from "./order.ts";
 import { keepPlaces, relax } from "./place.ts";
 import { assignRanks } from "./rank.ts";
-import { type Layout, type LayoutInput, ROW_GAP } from "./types.ts";
+import { type Layout, type LayoutInput, NODE_GAP, ROW_GAP } from "./types.ts";
 
 /** Above this share of nodes with an old place the layout is made around the old one. */
 const STABLE_SHARE = 0.5;
+/** Kept places may make a layout this much wider than its widest row, or this wide, and no more. */
+const SPRAWL = 3;
+const ROOMY = 1200;
 
 /** The layout as a generator: whoever drives it may stop after any step. */
 export function* layered(input: LayoutInput): Generator<void, Layout> {
@@ -23,7 +26,10 @@ export function* layered(input: LayoutInput): Generator<void, Layout> {
     const wish = orderByOldPlaces(input, layers, above, below);
     const x = keepPlaces(layers, wish, input.oldX);
     yield;
-    return finish(input, layers, x, countCrossings(layers, positionsOf(layers), above));
+    // What is left of a wide graph would lie far apart.
+    if (!sprawls(layers, x)) {
+      return finish(input, layers, x, countCrossings(layers, positionsOf(layers), above));
+    }
   }
   const crossings = yield* reduceCrossings(layers, above, below, effort(layers.items, 8));
   const x = yield* relax(layers, above, below, input.count, 2 * effort(layers.items, 6));
@@ -43,6 +49,14 @@ function isStable(input: LayoutInput): boolean {
   let known = 0;
   for (const x of input.oldX) if (!Number.isNaN(x)) known += 1;
   return input.count > 0 && known >= STABLE_SHARE * input.count;
+}
+
+function sprawls(layers: Layers, x: Float32Array): boolean {
+  const { left, right } = extent(layers, x);
+  const rowWidth = (row: Int32Array): number =>
+    row.reduce((sum, item) => sum + layers.widths[item]! + NODE_GAP, 0);
+  const widest = layers.rows.reduce((most, row) => Math.max(most, rowWidth(row)), 0);
+  return right - left > Math.max(ROOMY, SPRAWL * widest);
 }
 
 /** Fewer sweeps for larger graphs. */

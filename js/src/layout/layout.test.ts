@@ -266,3 +266,15 @@ describe("a node on which a rule raised", () => {
     ]);
   });
 });
+
+describe("places that a wide graph left", () => {
+  it("are given up where they would pull a narrow graph apart", () => {
+    const shown = shownAt(matmulRecord(), 1, 0);
+    const far = new Map(shown.order.map((id, i) => [id, { x: 4000 * (i % 2), rank: 0 }]));
+    const near = new Map(shown.order.map((id, i) => [id, { x: 200 * (i % 2), rank: 0 }]));
+    const layout = (old: typeof far): Layout =>
+      layoutNow(buildScene(shown, SCENE_OPTIONS, (id) => old.get(id)).input);
+    expect(layout(far).width).toBeLessThan(1200);
+    expect(layout(near)).not.toEqual(layout(far)); // close ones are kept
+  });
+});

@@ -139,7 +139,7 @@ describe("an opt that cannot be applied", () => {
     await settle();
     expect(sizes()).toEqual(["1", "64"]);
     await run(root);
-    expect(root.querySelector(".tl-opt-error")?.textContent).toBe("no 7");
+    expect(root.querySelector(".tl-opt-error:not([hidden])")?.textContent).toBe("no 7");
     expect(sizes()).toEqual(["1", "64"]);
     expect(root.querySelector(".tl-code")?.textContent).toContain("edited source");
     // Its row chosen again: still the last good kernel.
@@ -155,9 +155,33 @@ describe("an opt that cannot be applied", () => {
     host.other.actions = raise("the amount of UPCAST is '2.5', not a whole number");
     type(root, 0, "arg", "2.5");
     await settle();
-    expect(root.querySelector(".tl-opt-error")?.textContent).toContain("not a whole number");
+    expect(root.querySelector(".tl-opt-error:not([hidden])")?.textContent).toContain(
+      "not a whole number",
+    );
     expect(session.state.now.problem).toBeNull();
     expect(named(root, "run").hasAttribute("disabled")).toBe(false);
+  });
+});
+
+describe("an amount that is typed", () => {
+  it("stays in its field, with the caret, while errors come and go", async () => {
+    const host = new OtherHost(matmulRecord());
+    const { root } = await bench(host);
+    const field = named(root.querySelector('[data-opt="0"]')!, "arg") as HTMLInputElement;
+    field.focus();
+    for (const [text, message] of [
+      ["3", "does not divide"],
+      ["32", ""],
+      ["321", "is too much"],
+    ] as const) {
+      host.other.actions = () => ({ axes: [], problems: message ? { index: 0, message } : null });
+      type(root, 0, "arg", text);
+      await settle();
+      expect(named(root.querySelector('[data-opt="0"]')!, "arg")).toBe(field);
+      const error = root.querySelector('[data-opt="0"] .tl-opt-error:not([hidden])');
+      expect(error?.textContent ?? "").toBe(message);
+    }
+    expect(field.value).toBe("321");
   });
 });
 

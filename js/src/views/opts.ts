@@ -1,6 +1,6 @@
 /** A list of opts that is edited: add, remove, reorder, and change op, axis and amount. */
 import type { Axis, OptEdit, Problem } from "../protocol/types.ts";
-import { button, focusedIn, h } from "./dom.ts";
+import { button, h, setText } from "./dom.ts";
 
 export interface OptsForm {
   readonly el: HTMLElement;
@@ -99,10 +99,9 @@ export function optsForm(changed: () => void): OptsForm {
     );
     op.value = opt.op;
     const bare = known?.axes === "none";
-    const wrong = problem?.index === i ? problem.message : null;
     return h(
       "li",
-      { class: `tl-opt${wrong ? " tl-wrong" : ""}`, "data-opt": i },
+      { class: "tl-opt", "data-opt": i },
       h("span", { class: "tl-faint" }, String(i)),
       op,
       bare
@@ -116,7 +115,7 @@ export function optsForm(changed: () => void): OptsForm {
         button("↓", "Move down", () => move(i, 1), { name: "down" }),
         button("×", "Remove this opt", () => remove(i), { name: "remove" }),
       ),
-      wrong ? h("p", { class: "tl-opt-error", role: "alert" }, wrong) : null,
+      h("p", { class: "tl-opt-error", role: "alert", hidden: true }),
     );
   };
 
@@ -128,6 +127,21 @@ export function optsForm(changed: () => void): OptsForm {
       list.replaceChildren(
         h("li", { class: "tl-hint" }, "No opts: the kernel as it is scheduled."),
       );
+    mark();
+  };
+  /** Tells what is wrong, and which axes there are, in the rows as they stand: someone types there. */
+  const mark = (): void => {
+    for (const [i, { op }] of opts.entries()) {
+      const el = list.querySelector<HTMLElement>(`[data-opt="${i}"]`);
+      const error = el?.querySelector<HTMLElement>(".tl-opt-error");
+      if (!el || !error) continue;
+      const wrong = problem?.index === i ? problem.message : "";
+      el.classList.toggle("tl-wrong", wrong !== "");
+      setText(error, wrong);
+      error.hidden = wrong === "";
+      const axis = el.querySelector<HTMLElement>("[data-name=axis]");
+      if (axis) axis.title = axisTitle(op, axes);
+    }
   };
   const buildAxes = (): void => {
     let reduces = 0;
@@ -167,10 +181,8 @@ export function optsForm(changed: () => void): OptsForm {
     check(nextAxes, nextProblem) {
       axes = nextAxes;
       buildAxes();
-      const same =
-        problem?.index === nextProblem?.index && problem?.message === nextProblem?.message;
       problem = nextProblem;
-      if (!same) keepFocus(list, build);
+      mark();
     },
   };
 }
@@ -217,14 +229,4 @@ function axisTitle(op: string, axes: readonly Axis[]): string {
   const counts = OPS[op]?.axes ?? "all";
   const shown = axes.filter((axis) => counts === "all" || REDUCE_KINDS.has(axis.kind));
   return shown.map((axis, i) => `${i}: ${axis.size} ${axis.kind.toLowerCase()}`).join("\n");
-}
-
-/** Rebuilds a list and gives the focus, and the caret, back to the field that had them. */
-function keepFocus(list: HTMLElement, build: () => void): void {
-  const active = focusedIn(list);
-  const row = active?.closest<HTMLElement>("[data-opt]")?.dataset.opt;
-  const name = active?.dataset.name;
-  build();
-  if (row === undefined || name === undefined) return;
-  list.querySelector<HTMLElement>(`[data-opt="${row}"] [data-name="${name}"]`)?.focus();
 }

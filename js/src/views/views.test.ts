@@ -366,7 +366,9 @@ describe("bench", () => {
     arg.value = "7";
     arg.dispatchEvent(new Event("input"));
     await settle();
-    expect(root.querySelector(".tl-opt-error")?.textContent).toContain("which 7 does not divide");
+    expect(root.querySelector(".tl-opt-error:not([hidden])")?.textContent).toContain(
+      "which 7 does not divide",
+    );
     press(root, "Enter", { ctrlKey: true });
     await settle();
     const rows = [...root.querySelectorAll<HTMLElement>(".tl-run")];

@@ -175,7 +175,7 @@ export class GraphView {
       }
     }, 150);
     try {
-      const from = afresh ? null : this.#drawn;
+      const from = afresh ? null : this.#placesFor(shown);
       const made = await this.#drafts.wanted({ shown, from, options: this.#options });
       if (!made || this.#awaited !== shown || this.signal.aborted) return;
       this.#awaited = null;
@@ -195,8 +195,17 @@ export class GraphView {
     if (!from || !this.#painted || this.#awaited || from.shown !== shown) return;
     if (shown.order.length > AHEAD_UP_TO) return;
     const steps = ahead.map((at) => this.session.cache.get(at)).filter((step) => step !== null);
-    const subjects = steps.map((next) => ({ shown: next, from, options: this.#optionsFor(next) }));
+    const subjects = steps.map((next) => ({
+      shown: next,
+      from: this.#placesFor(next),
+      options: this.#optionsFor(next),
+    }));
     void this.#drafts.ahead(subjects);
+  }
+
+  /** The picture whose places a step's nodes keep: another graph is laid out for itself. */
+  #placesFor(shown: Shown): Drawn | null {
+    return this.#isNear(shown) ? this.#drawn : null;
   }
 
   /** What was opened in a folded graph stays open within its pass. */
