@@ -49,7 +49,8 @@ def test_edited_opts_are_run_checked_and_timed(desk, matmul):
     assert row["opts"] == args["opts"]
     assert 0 < row["p10_us"] <= row["median_us"] <= row["p90_us"]
     assert row["runs"] > 1
-    assert row["ratio"] > 0
+    assert 0 < row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
+    assert row["message"] == ""
     assert row["gflops"] > 0
     assert row["max_error"] < 1e-3
     assert row["source"]
@@ -303,7 +304,21 @@ def test_a_slow_kernel_is_timed_by_the_run_that_is_compared(desk, matmul, monkey
     row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
     assert (row["status"], row["runs"]) == ("ok", 1)
     assert row["ratio"] > 0
+    assert row["ratio_low"] is None
     assert row["median_us"] > 0
+
+
+def test_opts_that_change_nothing_are_told(desk, matmul):
+    own = desk.answer("kernel", {"kernel": matmul})["opts"]
+    row = desk.answer("run", {"kernel": matmul, "opts": own})["row"]
+    assert (row["status"], row["message"]) == ("ok", bench.SAME_CODE)
+
+
+def test_the_range_of_a_ratio_leaves_out_one_round_at_each_end():
+    ratios = [0.1, 0.8, 0.9, 0.9, 0.9, 0.95, 0.97, 0.99, 7.0]
+    assert bench.Tried(1, [], ratios=ratios).ratio_range == (0.8, 0.99)
+    assert bench.Tried(1, [], ratios=ratios[:-1]).ratio_range == (None, None)
+    assert bench.Tried(1, []).row()["ratio"] is None
 
 
 def test_needless_work_is_no_gain(desk, matmul):

@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from tinylab.codegen.opt import Opt
     from tinylab.uop.ops import UOp
 
-ROUNDS = 5
+ROUNDS = 9
 LIMIT_S = 5.0  # the least time limit of a run
 _SLOWER = 20  # a run may take so many times what the unedited kernel takes
 _LEAST_FLOPS = 1e8  # a second: a loop that misses the cache at each load does as much
 _SLOW_NS = 0.5e9  # a run of more is a sample by itself: no five more of it for each round
-_BUDGET_S = 0.012
+_BUDGET_S = 0.008  # of each kernel in each round
+SAME_CODE = "these opts give the same code as the unedited kernel"
 Progress = Callable[[str], None]
 
 
@@ -59,7 +60,7 @@ class Tried:
     status: str = "ok"
     message: str = ""
     samples_ns: list[float] = field(default_factory=list)
-    ratio: float | None = None
+    ratios: list[float] = field(default_factory=list)  # of a round each: to the unedited kernel
     work: Work | None = None  # of the unedited kernel: work that opts add is no gain
     difference: Difference | None = None
     source: list[Json] = field(default_factory=list)
@@ -69,6 +70,7 @@ class Tried:
         """The line of the history, see `messages.HistoryRow`."""
         times = sorted(self.samples_ns)
         median = statistics.median(times) if times else None
+        low, high = self.ratio_range
         return {
             "id": self.id,
             "opts": self.opts,
@@ -78,13 +80,25 @@ class Tried:
             "p10_us": times[len(times) // 10] / 1000 if times else None,
             "p90_us": times[min(len(times) - 1, len(times) * 9 // 10)] / 1000 if times else None,
             "runs": len(times),
-            "ratio": self.ratio,
+            "ratio": statistics.median(self.ratios) if self.ratios else None,
+            "ratio_low": low,
+            "ratio_high": high,
             "gflops": rate(self.work.flops or None, median) if self.work else None,
             "gops": rate(self.work.other or None, median) if self.work else None,
             "max_error": self.difference.largest if self.difference else None,
             "source": self.source,
             "assembly": self.assembly,
         }
+
+    @property
+    def ratio_range(self) -> tuple[float | None, float | None]:
+        """Between which ratios the true median lies in 96 % of cases; None with fewer rounds.
+
+        The second lowest and the second highest of nine (order statistics: Conover, "Practical
+        Nonparametric Statistics", 3.2). Faster and slower mean that 1 is outside.
+        """
+        ordered = sorted(self.ratios)
+        return (ordered[1], ordered[-2]) if len(ordered) == ROUNDS else (None, None)
 
 
 class Bench:
@@ -179,6 +193,8 @@ class Bench:
         tried.assembly = assembly_lines(edited, tried.source)
         history[0].work = tried.work
         self._measure(kernel, edited, history[0], tried, progress, limit_s)
+        if tried.status == "ok" and not tried.message and _same_code(tried.source, kernel):
+            tried.message = SAME_CODE
         return tried
 
     @staticmethod
@@ -237,7 +253,7 @@ class Bench:
         if max(expected.first_ns, found.first_ns) > _SLOW_NS:
             own.samples_ns.append(expected.first_ns)
             tried.samples_ns.append(found.first_ns)
-            own.ratio, tried.ratio = 1.0, found.first_ns / expected.first_ns
+            own.ratios, tried.ratios = [1.0], [found.first_ns / expected.first_ns]
         else:
             self._time(jobs, own, tried, progress)
 
@@ -250,7 +266,7 @@ class Bench:
         return outcome
 
     def _time(self, jobs: list[Job], own: Tried, tried: Tried, progress: Progress) -> None:
-        ratios = []
+        own.ratios = [1.0]
         for turn in range(ROUNDS):
             if self._stop.is_set():
                 tried.message = "stopped while timing"
@@ -265,9 +281,12 @@ class Bench:
                 break
             own.samples_ns += pair[0].samples_ns
             tried.samples_ns += pair[1].samples_ns
-            ratios.append(pair[1].median_us / pair[0].median_us)
-        if ratios:
-            own.ratio, tried.ratio = 1.0, statistics.median(ratios)
+            tried.ratios.append(pair[1].median_us / pair[0].median_us)
+
+
+def _same_code(source: Sequence[Json], kernel: KernelRecord) -> bool:
+    own = source_lines(kernel)
+    return [line["text"] for line in source] == [line["text"] for line in own]
 
 
 def limit_of(work: Work | None, own_ns: float | None) -> float:

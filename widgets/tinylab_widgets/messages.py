@@ -277,6 +277,8 @@ class HistoryRow(TypedDict):
     p90_us: float | None
     runs: int
     ratio: float | None
+    ratio_low: NotRequired[float | None]  # the true ratio lies between these; None where unknown
+    ratio_high: NotRequired[float | None]
     gflops: float | None
     gops: NotRequired[float | None]
     max_error: float | None

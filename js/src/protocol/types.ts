@@ -24,7 +24,6 @@ export interface PassInfo {
   readonly place: Place | null;
   readonly failed: boolean;
   readonly parent?: number | null;
-  /** The number of the realize that it ran in; 0 outside of any. */
   readonly realize?: number;
 }
 
@@ -243,6 +242,8 @@ export interface HistoryRow {
   readonly p90_us: number | null;
   readonly runs: number;
   readonly ratio: number | null;
+  readonly ratio_low?: number | null;
+  readonly ratio_high?: number | null;
   readonly gflops: number | null;
   readonly gops?: number | null;
   readonly max_error: number | null;

@@ -43,7 +43,7 @@ export function historyView(choose: (row: HistoryRow) => void): HistoryView {
       const focused = focusedIn(el)?.dataset.row;
       const fastest = Math.min(...runs.filter(isTimed).map((row) => row.median_us ?? Infinity));
       const rows = [...runs].reverse().map((row) => {
-        const isFastest = row.median_us === fastest && (row.ratio ?? 1) < 1;
+        const isFastest = row.median_us === fastest && verdictOf(row) === "faster";
         return historyRow(row, row.id === chosen, isFastest, () => choose(row));
       });
       el.replaceChildren(head, ...rows);
@@ -119,8 +119,15 @@ function optTexts(row: HistoryRow): HTMLElement[] {
 
 function ratioCell(row: HistoryRow): HTMLElement[] {
   if (row.id === 0) return [h("div", { class: "tl-faint" }, "unedited")];
-  const [times, word] = ratioText(row.ratio);
-  return word ? [h("div", {}, times), h("div", {}, word)] : [h("div", {}, times)];
+  const [times, word] = ratioText(row);
+  const title = rangeText(row);
+  return [times, word].filter(Boolean).map((text) => h("div", { title }, text));
+}
+
+/** "between 0.85 and 1.32 of its time" */
+function rangeText({ ratio_low: low, ratio_high: high }: Ratio): string | undefined {
+  if (typeof low !== "number" || typeof high !== "number") return undefined;
+  return `between ${low.toFixed(2)} and ${high.toFixed(2)} of the unedited kernel's time`;
 }
 
 /** The work of the unedited kernel by the time of this run, so that needless work is no gain. */
@@ -129,10 +136,27 @@ function workText(row: HistoryRow): string {
   return row.gops ? `${work(row)} of useful work` : "";
 }
 
-/** How a time compares: 0.5 -> ["2.00×", "faster"], 39.24 -> ["39.2×", "slower"], 1.004 -> ["as fast", ""] */
-export function ratioText(ratio: number | null): readonly [string, string] {
+type Ratio = Pick<HistoryRow, "ratio" | "ratio_low" | "ratio_high">;
+
+/** What the rounds agree on; null where they do not, or there is no ratio. */
+function verdictOf({ ratio, ratio_low: low, ratio_high: high }: Ratio): "faster" | "slower" | null {
+  if (ratio === null || !(ratio > 0)) return null;
+  if ((high ?? ratio) < 1) return "faster";
+  return (low ?? ratio) > 1 ? "slower" : null;
+}
+
+/**
+ * How a time compares: 0.5 -> ["2.00×", "faster"], 39.24 -> ["39.2×", "slower"]; where the rounds
+ * disagree on which is faster: ["as fast", "0.93 … 1.02"].
+ */
+export function ratioText(row: Ratio): readonly [string, string] {
+  const { ratio, ratio_low: low, ratio_high: high } = row;
   if (ratio === null || !(ratio > 0)) return ["–", ""];
+  const verdict = verdictOf(row);
   const times = ratio < 1 ? 1 / ratio : ratio;
-  if (times < 1.005) return ["as fast", ""];
-  return [`${times < 10 ? times.toFixed(2) : digits(times)}×`, ratio < 1 ? "faster" : "slower"];
+  if (verdict === null && typeof low === "number" && typeof high === "number") {
+    return ["as fast", `${low.toFixed(2)} … ${high.toFixed(2)}`];
+  }
+  if (verdict === null || times < 1.005) return ["as fast", ""];
+  return [`${times < 10 ? times.toFixed(2) : digits(times)}×`, verdict];
 }

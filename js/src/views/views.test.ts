@@ -452,11 +452,21 @@ describe("a pass that failed", () => {
 
 describe("ratios", () => {
   it("say which is faster, and fit their column", () => {
-    const shown = [null, 0.5, 1, 0.998, 9.994, 39.24, 1234.5, 0.001, 0].map(ratioText);
+    const shown = [null, 0.5, 1, 0.998, 9.994, 39.24, 1234.5, 0.001, 0].map((ratio) =>
+      ratioText({ ratio }),
+    );
     const words = shown.map(([times, word]) => `${times} ${word}`.trim());
     expect(words.slice(0, 4)).toEqual(["–", "2.00× faster", "as fast", "as fast"]);
     expect(words.slice(4, 7)).toEqual(["9.99× slower", "39.2× slower", "1,235× slower"]);
     expect(words.slice(7)).toEqual(["1,000× faster", "–"]);
+  });
+
+  it("say nothing that the rounds do not agree on", () => {
+    const told = (low: number, ratio: number, high: number): readonly string[] =>
+      ratioText({ ratio, ratio_low: low, ratio_high: high });
+    expect(told(0.4, 0.5, 0.6)).toEqual(["2.00×", "faster"]);
+    expect(told(1.1, 1.5, 1.9)).toEqual(["1.50×", "slower"]);
+    expect(told(0.38, 0.5, 1.04)).toEqual(["as fast", "0.38 … 1.04"]);
   });
 });
 
