@@ -172,6 +172,8 @@ class Worker:
     ) -> Outcome:
         if self._child is None:
             self._child = _nursery().fork()
+        if self._stopped:  # while its process was made
+            return Outcome("stopped")
         session = _Session(self._child, job, limit_s, budget_s, accept)
         try:
             outcome = session.run()

@@ -252,7 +252,7 @@ export function benchView(
   const drawHistory = (): void => {
     const runs = detail?.history ?? [];
     history.show(runs, chosen);
-    hint.hidden = runs.length > 0;
+    hint.hidden = runs.length > 0 || !blocked.hidden;
   };
   const hint = h(
     "p",

@@ -62,13 +62,18 @@ def _kind_name(rng: UOp) -> str:
     return str(rng.arg[-1].name)
 
 
+def _whole(opt: Opt) -> str:
+    """What a refusal adds where the amount was not written as a number of steps."""
+    return ", the size of the axis, which 0 stands for" if opt.arg == 0 else ""
+
+
 def upcast(k: Scheduler, opt: Opt) -> None:
     """Inner steps of an output axis become lanes."""
     rng = _axis(k, opt)
     amount = _amount(opt, rng)
     check(
         amount <= MAX_UPCAST,
-        f"don't upcast more than {MAX_UPCAST}: {amount}",
+        f"don't upcast more than {MAX_UPCAST}: {amount}{_whole(opt)}",
         help="upcast the axis twice: each upcast adds a lane axis",
     )
     check(

@@ -130,8 +130,10 @@ class Scheduler:
         else:
             axes = list(range(self.shape_len))
         if axis is None or not 0 <= axis < len(axes):
+            given = "none is given" if axis is None else str(axis)
             raise KernelOptError(
-                f"invalid axis on {op.name}: {axis}, it has {len(axes)} to choose of"
+                f"invalid axis on {op.name}: {given}, and there are {len(axes)} to choose from",
+                help=f"give one from 0 to {len(axes) - 1}" if axes else None,
             )
         return axes[axis]
 
