@@ -45,6 +45,49 @@ def sight(nb: Notebook) -> list[str]:
     return (canvas.get_attribute("data-sight") or "").split()
 
 
+# How many of the canvas's pixels have another colour than most, in percent.
+COVERED = """canvas => { const { width, height } = canvas, { data } =
+  canvas.getContext("2d").getImageData(0, 0, width, height);
+  const counts = new Map();
+  for (const pixel of new Uint32Array(data.buffer)) counts.set(pixel, 1 + (counts.get(pixel) ?? 0));
+  return 100 * (1 - Math.max(...counts.values()) / (width * height)); }"""
+
+
+def test_every_pass_of_a_training_step_begins_with_a_picture(notebook: Opener) -> None:
+    nb = notebook(LOAD, STEP)
+    nb.run(0, 1)
+    canvas = nb.ready().locator("canvas.tl-canvas")
+    nb.page.emulate_media(reduced_motion="reduce")  # a picture is whole at once
+    blank = []
+    for _ in range(24):
+        nb.keys("]")
+        sight(nb)
+        covered = canvas.evaluate(COVERED)
+        if covered < 3:
+            blank.append((nb.at(), covered))
+    assert blank == []
+
+
+def test_a_narrow_debugger_keeps_the_graph_and_one_line_of_status(notebook: Opener) -> None:
+    nb = notebook(LOAD, f"{STEP}\nTensor.rand(3, 4) @ Tensor.rand(3, 4)")
+    nb.page.set_viewport_size({"width": 900, "height": 950})
+    nb.run(0, 1)
+    view = nb.ready()
+    heights = view.evaluate(
+        """root => Object.fromEntries([".tl-rewrites", ".tl-graph", ".tl-status"].map(
+          name => [name, root.querySelector(name).getBoundingClientRect().height]))"""
+    )
+    assert heights[".tl-graph"] > 0.5 * heights[".tl-rewrites"]
+    assert "cannot dot" in nb.status()
+    inside = view.evaluate(
+        """root => { const bar = root.querySelector(".tl-status");
+          const [box, ...own] = [bar, ...bar.children].map(each => each.getBoundingClientRect());
+          return own.every(each =>
+            each.top >= box.top && each.bottom <= box.bottom && each.right <= box.right); }"""
+    )
+    assert inside
+
+
 def test_every_step_of_a_training_step_shows_its_change(notebook: Opener, shots: Path) -> None:
     nb = notebook(LOAD, STEP)
     nb.run(0, 1)
