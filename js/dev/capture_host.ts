@@ -51,6 +51,8 @@ export class CaptureHost implements Port {
   /** How many slices it takes to read a stream. */
   slices = 3;
   delayMs = 1;
+  /** How often it says that what was read is not sorted yet, when reading was stopped. */
+  unready = 0;
   problems: Readonly<Record<string, number>> = {};
   notes: readonly string[] = [];
   refuse: string | null = null;
@@ -119,7 +121,10 @@ export class CaptureHost implements Port {
 
   #answer(ask: string, args: Args): unknown {
     const answers: Readonly<Record<string, (args: Args) => unknown>> = {
-      advance: (given) => this.#advance(Number(given.stream), given.full === true),
+      advance: (given) =>
+        given.seconds === 0 && this.unready > 0
+          ? this.#unready()
+          : this.#advance(Number(given.stream), given.full === true),
       window: windowOf,
       program: () => ({ total: 5, first: 0, rows: LINES, note: "", columns: FIGURES }),
       classes: () => ({
@@ -157,6 +162,11 @@ export class CaptureHost implements Port {
       }),
     };
     return answers[ask]?.(args);
+  }
+
+  #unready(): unknown {
+    this.unready -= 1;
+    return { done: false, progress: 0.5, end: SPAN[1] };
   }
 
   #advance(stream: number, full: boolean): unknown {

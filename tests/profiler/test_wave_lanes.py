@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from tinylab.profiler.sqtt import trace as trace_module, wave_lanes
 from tinylab.profiler.sqtt.encode import Spec, WaveSpec, encode
 from tinylab.profiler.sqtt.trace import Trace
 from tinylab.profiler.sqtt.wave_lanes import groups
+from tinylab.profiler.sqtt.waves import Areas, Pairing, joined, occupancy
 
 
 def many(count: int, seed: int = 3) -> Trace:
@@ -70,5 +75,83 @@ def test_sorting_many_waves_waits_for_the_end(monkeypatch: pytest.MonkeyPatch) -
     assert len(trace.waves()) == 1200
     half = Trace(data, chunk_nibbles=256)
     half.index(cancelled=lambda: half.progress > 0.6)
-    assert len(half.waves()) <= len(half.look().waves) == len(half.pairing)
+    before = len(half.waves())
+    assert half.look()
+    assert before <= len(half.waves()) == len(half.pairing)
     assert half.progress < 1
+
+
+def test_many_waves_are_sorted_beside_whoever_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_module, "_OFTEN", 100)
+    monkeypatch.setattr(trace_module, "_SELDOM", 200)
+    go, sort = threading.Event(), trace_module.Seen.of
+
+    def held_up(*args: Any) -> trace_module.Seen:
+        go.wait()
+        assert threading.current_thread() is not threading.main_thread()
+        return sort(*args)
+
+    trace = Trace(bytes(many(1200).stream.data), chunk_nibbles=256)
+    while len(trace.waves()) < 90:
+        trace.advance(1e-9)
+    monkeypatch.setattr(trace_module.Seen, "of", held_up)
+    for _ in range(400):
+        assert trace.advance(1e-9), "what is not sorted is not done"
+    seen = len(trace.waves())
+    assert trace.progress == pytest.approx(0.99, abs=1e-3)
+    assert not trace.look(0)
+    assert seen < 1200
+    go.set()
+    assert not trace.advance(60)
+    assert trace.progress == 1
+    assert len(trace.waves()) == len(trace.pairing) == 1200
+
+
+def test_what_goes_wrong_while_sorting_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_module, "_OFTEN", 100)
+    monkeypatch.setattr(trace_module, "_SELDOM", 200)
+
+    def fail(*_args: object) -> None:
+        raise MemoryError("too many waves")
+
+    trace = Trace(bytes(many(1200).stream.data))
+    monkeypatch.setattr(trace_module.Seen, "of", fail)
+    with pytest.raises(MemoryError, match="too many waves"):
+        trace.index()
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 90)), max_size=200))
+def test_the_curve_of_living_waves_and_its_areas(spans: list[tuple[int, int]]) -> None:
+    trace = Trace(b"")
+    rows = sorted(spans)
+    waves = joined(trace.table, Pairing(trace.table).pieces())
+    waves.start = np.array([start for start, _ in rows], np.int64)
+    waves.end = np.array([start + length for start, length in rows], np.int64)
+    times, living = occupancy(waves)
+    assert (np.diff(times) > 0).all()
+    for time, count in zip(times.tolist(), living.tolist(), strict=True):
+        assert count == sum(s <= time < s + n for s, n in spans)
+    if len(times):
+        whole = np.concatenate([np.zeros(1), np.cumsum(living[:-1] * np.diff(times))])
+        assert Areas(times, living).up_to(np.arange(len(times))).tolist() == whole.tolist()
+
+
+@pytest.mark.parametrize("late", [0, 1 << 61])
+def test_waves_come_by_start_then_place(late: int) -> None:
+    """Also where both do not fit into one number."""
+    pairing, random = Pairing(Trace(b"").table), np.random.default_rng(1)
+    for _ in range(3):
+        rows = random.integers(0, 40, (50, 4))
+        rows[:, 0] <<= 12
+        every = np.concatenate([rows, rows + np.array([0, 5, 0, 0])])
+        every[:, 1] += late
+        pairing._pair(every, np.repeat([True, False], 50))
+    count = len(pairing)
+    waves = joined(pairing.table, pairing.pieces())
+    keys = list(zip(waves.start.tolist(), waves.lane.tolist(), strict=True))
+    assert keys == sorted(keys)
+    assert len(keys) == count > 20
+    lanes = waves.lane[waves.by_lane()]
+    assert (np.diff(lanes) >= 0).all()
+    pairing.forget()
+    assert len(pairing) == count

@@ -30,6 +30,7 @@ from tinylab.profiler.sqtt.trace import Trace
 Json = dict[str, Any]
 _SMALL_BYTES = 1 << 20  # streams up to this size are read to see what is in them
 _MOST_SECONDS = 2.0
+_LOOK_SECONDS = 0.15
 _MOST_COLUMNS = 20_000
 _MOST_ROWS = 4000
 _FIGURES = ("hits", "total", "mean", "longest", "stall", "time")
@@ -118,16 +119,16 @@ class Desk:
         """Reads a stream on for about so long; what there is to see of what has been read.
 
         Without ``full`` only how far reading is. With no time at all nothing is read: everything
-        that was read is made ready to be looked at.
+        that was read is made ready to be looked at; while that takes longer than a moment, there is
+        no "info", and one asks again.
         """
         found = self.stream(stream)
         trace = found.trace
         if seconds > 0:
             trace.advance(min(float(seconds), _MOST_SECONDS))
-        else:
-            trace.look()
+        is_ready = seconds > 0 or trace.look(_LOOK_SECONDS)
         out: Json = {"done": trace.done, "progress": trace.progress, "end": trace.end_time}
-        if not full and not trace.done:
+        if (not full and not trace.done) or not is_ready:
             return out
         seen = scene.lanes(trace)
         info = view.overview(trace)

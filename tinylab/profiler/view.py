@@ -128,10 +128,9 @@ def occupancy_window(trace: Trace, start: int, end: int, columns: int = 500) -> 
     edges = np.linspace(start, end, columns + 1)
     if not len(times):
         return {"mean": np.zeros(columns), "most": np.zeros(columns, np.int64)}
-    area = trace.seen.area
     at = np.clip(np.searchsorted(times, edges, "right") - 1, 0, len(times) - 1)
     inside = np.clip(edges, times[0], times[-1])
-    total = area[at] + counts[at] * np.maximum(inside - times[at], 0)
+    total = trace.seen.areas.up_to(at) + counts[at] * np.maximum(inside - times[at], 0)
     mean = np.diff(total) / max((end - start) / columns, 1e-9)
     most = np.array([counts[a : b + 1].max() for a, b in pairwise(at)])
     return {"mean": mean, "most": most}

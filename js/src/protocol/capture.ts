@@ -90,6 +90,8 @@ export interface CaptureState {
 }
 
 const SLICE_S = 0.15;
+/** The first slice is short: something is to be seen soon. */
+const FIRST_SLICE_S = 0.04;
 /** How often what there is to see is told again while a long stream is read. */
 const FULL_MS = 1200;
 
@@ -201,8 +203,9 @@ export class CaptureSession {
     try {
       const wasDone = this.state.now.traces.get(stream)?.done ?? false;
       while (this.#isWanted(stream) && !this.state.now.traces.get(stream)?.done) {
-        const full = !this.state.now.traces.has(stream) || Date.now() - told > FULL_MS;
-        const args = { stream, seconds: SLICE_S, full };
+        const isFirst = !this.state.now.traces.has(stream);
+        const full = isFirst || Date.now() - told > FULL_MS;
+        const args = { stream, seconds: isFirst ? FIRST_SLICE_S : SLICE_S, full };
         const answer = await this.client.ask("advance", args, `advance ${stream}`);
         if (answer.info) told = Date.now();
         this.#take(stream, answer);
@@ -221,7 +224,11 @@ export class CaptureSession {
   async #look(stream: number): Promise<void> {
     try {
       const args = { stream, seconds: 0, full: true };
-      this.#take(stream, await this.client.ask("advance", args, `look ${stream}`));
+      for (let ready = false; !ready && !this.state.now.reading; ) {
+        const answer = await this.client.ask("advance", args, `look ${stream}`);
+        ready = answer.info !== undefined;
+        this.#take(stream, answer);
+      }
     } catch (error) {
       this.report(error);
     }

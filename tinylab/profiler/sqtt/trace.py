@@ -9,9 +9,11 @@ windows that are looked at.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Generator
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,13 +33,14 @@ from tinylab.profiler.sqtt.registers import PROGRAM_HIGH, PROGRAM_LOW, REG_KINDS
 from tinylab.profiler.sqtt.stats import Firsts, Tally, class_of, firsts_of
 from tinylab.profiler.sqtt.walk import Program, no_waves, walk
 from tinylab.profiler.sqtt.wave_lanes import WaveLanes
-from tinylab.profiler.sqtt.waves import Pairing, Waves, occupancy
+from tinylab.profiler.sqtt.waves import Areas, Pairing, Piece, Waves, joined, occupancy
 
 CHUNK_NIBBLES = 1 << 19
 DETAIL_CHUNKS = 16  # a window of more is shown as densities
 _CACHED = 96  # chunks kept decoded
 _OFTEN = 1 << 17  # up to so many waves are sorted anew whenever more has been read
-_SELDOM = 1 << 20  # beyond, not before all has been read
+_SELDOM = 1 << 19  # beyond, not before all has been read
+_WAIT_S = 0.1  # for what is sorted beside, before one looks whether to go on waiting
 _MOST_PENDING = 1 << 14  # issues without execution that a chunk hands to the next
 
 _RDNA_KEEP = (*RDNA_KINDS, *REG_KINDS, "ALUEXEC", "VMEMEXEC", "WAVERDY", "TS_DELTA_OR_MARK")
@@ -123,7 +126,8 @@ class Trace:
         self._state = State(Cursor(), no_waves(), none, np.empty(0, np.int64))
         self._cache: OrderedDict[int, Part] = OrderedDict()
         self._seen: Seen | None = None
-        self._sorting: Generator[None, None, Seen] | None = None
+        self._sorting: tuple[int, Future[Seen]] | None = None  # of so many chunks
+        self._read = False  # to its end; what was read may still have to be sorted
         self.done = self.stream.end == 0
         if self.done and len(self.stream.data):
             self.faults.append(Fault(0, 0, "the stream is shorter than one packet", fatal=True))
@@ -137,7 +141,7 @@ class Trace:
     ) -> Trace:
         """Reads to the end; ``progress`` hears the fraction done, ``cancelled`` may stop it."""
         while not self.done and not (cancelled and cancelled()):
-            self._step()
+            self._step(_WAIT_S)
             if progress:
                 progress(self.progress)
         return self
@@ -146,7 +150,7 @@ class Trace:
         """Reads on for about that long; whether there is more to read."""
         limit = time.perf_counter() + seconds
         while not self.done:
-            self._step()
+            self._step(max(limit - time.perf_counter(), 0))
             if time.perf_counter() >= limit:
                 break
         return not self.done
@@ -166,15 +170,13 @@ class Trace:
         """Where reading stands."""
         return self._state.cursor
 
-    def _step(self) -> None:
-        """Reads a chunk; after the last, sorts what windows will ask for, a part at a time."""
-        if self._sorting is None:
+    def _step(self, seconds: float) -> None:
+        """Reads a chunk; after the last, waits so long for what windows will ask for."""
+        if not self._read:
             self._next_chunk()
-            return
-        try:
-            next(self._sorting)
-        except StopIteration as ended:
-            self._seen, self._sorting, self.done = ended.value, None, True
+        elif self.look(seconds):
+            self.done = True
+            self.pairing.forget()
 
     def _next_chunk(self) -> None:
         state = self._state
@@ -188,7 +190,7 @@ class Trace:
         self._account(part)
         if state.cursor.overrun or state.cursor.position >= self.stream.end:
             self.faults += end_faults(self.stream, state.cursor)
-            self._sorting = Seen.steps(len(self.states), self.pairing, self.end_time)
+            self._read = True
 
     def _account(self, part: Part) -> None:
         fresh = part.events.take(slice(part.first, None))
@@ -280,18 +282,34 @@ class Trace:
         """
         found = self._seen
         if found is None or (found.chunks != len(self.states) and self._is_due(found)):
-            return self.look()
-        return found
+            self.look()
+        assert self._seen is not None, "whoever looks as long as it takes has seen"
+        return self._seen
 
     def _is_due(self, found: Seen) -> bool:
         count = len(self.pairing)
         return self.done or count < _OFTEN or (2 * len(found.waves) < count < _SELDOM)
 
-    def look(self) -> Seen:
-        """Sorts all waves that have been read."""
-        if self._seen is None or self._seen.chunks != len(self.states):
-            self._seen = _whole(Seen.steps(len(self.states), self.pairing, self.end_time))
-        return self._seen
+    def look(self, seconds: float | None = None) -> bool:
+        """Sorts all waves that have been read; false if that is not done in so many seconds.
+
+        Many are sorted in a thread beside this one, where numpy lets others run: whoever waits for
+        a part of it only is never held up for longer.
+        """
+        chunks = len(self.states)
+        if self._seen is not None and self._seen.chunks == chunks:
+            return True
+        if self._sorting is None or self._sorting[0] != chunks:
+            pieces, end = self.pairing.pieces(), self.end_time
+            few = len(self.pairing) < _OFTEN
+            run = _at_once if few else _beside
+            self._sorting = chunks, run(lambda: Seen.of(chunks, self.table, pieces, end))
+        try:
+            self._seen = self._sorting[1].result(seconds)
+        except TimeoutError:
+            return False
+        self._sorting = None
+        return True
 
     def waves(self) -> Waves:
         """All waves read so far; see `seen`."""
@@ -336,32 +354,35 @@ class Seen:
     lanes: WaveLanes
     times: Array  # when the number of living waves changes, and what it is from then on
     living: Array
-    area: Array  # of the curve, from its start to each time
+    areas: Areas
 
     @staticmethod
-    def steps(chunks: int, pairing: Pairing, end_time: int) -> Generator[None, None, Seen]:
-        """Makes one, with pauses: to sort ten million waves takes seconds."""
-        waves = pairing.waves()
-        yield
-        _ = waves.by_lane
-        yield
-        lanes = yield from WaveLanes.steps(waves, end_time)
-        yield
+    def of(chunks: int, table: Table, pieces: list[Piece], end_time: int) -> Seen:
+        """Sorts all waves of the pieces of so many chunks."""
+        waves = joined(table, pieces)
+        lanes = WaveLanes.of(waves, end_time)
         times, living = occupancy(waves, end_time)
-        yield
-        step = living[:-1] * np.diff(times)
-        area = np.concatenate([np.zeros(1, np.int64), np.cumsum(step)])
-        return Seen(chunks, waves, lanes, times, living, area)
+        return Seen(chunks, waves, lanes, times, living, Areas(times, living))
 
 
-def _whole(steps: Generator[None, None, Seen]) -> Seen:
-    """What work with pauses comes to, without them."""
-    while True:
+def _at_once(work: Callable[[], Seen]) -> Future[Seen]:
+    found: Future[Seen] = Future()
+    found.set_result(work())
+    return found
+
+
+def _beside(work: Callable[[], Seen]) -> Future[Seen]:
+    """What work comes to, done in a thread of its own."""
+    found: Future[Seen] = Future()
+
+    def run() -> None:
         try:
-            next(steps)
-        except StopIteration as ended:
-            found: Seen = ended.value
-            return found
+            found.set_result(work())
+        except BaseException as error:  # whoever waits for it hears of it
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="tinylab-sort", daemon=True).start()
+    return found
 
 
 class Facts:

@@ -7,7 +7,7 @@ the coarsest level that is still finer than its columns.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,19 +82,17 @@ class WaveLanes:
         self.levels = [_level(0.0, bars, first)]
 
     @classmethod
-    def steps(cls, waves: Waves, end_time: int) -> Generator[None, None, WaveLanes]:
-        """Makes one, with pauses."""
-        ends = np.where(waves.closed, waves.end, end_time)
-        order = waves.by_lane
-        count = np.ones(len(waves), np.uint32)
-        columns = (waves.lane, waves.start, ends, waves.threads)
+    def of(cls, waves: Waves, end_time: int) -> WaveLanes:
+        """All waves; those without an end last until ``end_time``."""
+        order = waves.by_lane()
+        count = np.broadcast_to(np.uint32(1), len(waves))
+        columns = (waves.lane, waves.start, waves.end, waves.threads)
         lane, start, end, threads = (column[order] for column in columns)
-        yield
+        end[end < 0] = end_time
         span = (int(start.min(initial=1 << 53)), int(end.max(initial=0))) if len(waves) else (0, 0)
         made = cls(Bars(lane, start, end, threads, count), span)
         parts = _FIRST_COLUMNS * _FACTOR**4
         while len(made.levels[-1].bars) > _FEW and parts >= _FIRST_COLUMNS:
-            yield
             made._add(max((span[1] - span[0]) / parts, 1.0))
             parts //= _FACTOR
         return made
@@ -121,7 +119,8 @@ def _level(step: float, bars: Bars, first: Array) -> _Level:
     latest = bars.end.copy()
     for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         np.maximum.accumulate(latest[a:b], out=latest[a:b])
-    return _Level(step, bars, bounds, latest)
+    # Waves of one slot follow one another: one column serves as both then.
+    return _Level(step, bars, bounds, bars.end if np.array_equal(latest, bars.end) else latest)
 
 
 def _rows(level: _Level, number: int, start: int, end: int) -> Array:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -51,15 +53,31 @@ class Waves:
         """The slot in its SIMD."""
         return self.lane & 255
 
-    @cached_property
     def by_lane(self) -> Array:
         """Rows sorted by lane, then start."""
-        return np.argsort(self.lane, kind="stable")
+        if not len(self):
+            return np.empty(0, np.int64)
+        # Lanes are few: numbers of two bytes are sorted by their digits.
+        is_used = np.zeros(int(self.lane.max()) + 1, bool)
+        is_used[self.lane] = True
+        rank = np.cumsum(is_used) - 1
+        short = rank.astype(np.uint16) if rank[-1] < 1 << 16 else rank
+        return np.argsort(short[self.lane], kind="stable")
 
     def flat_unit(self) -> Array:
         """One number for array and unit, as viewers count them."""
         found: Array = self.unit + self.table.units_per_array * self.array
         return found
+
+
+class Piece(NamedTuple):
+    """Some waves as narrow columns, sorted by start, then place; see `Waves`."""
+
+    lane: Array  # int32
+    start: Array
+    end: Array
+    threads: Array  # int16
+    packet: Array
 
 
 class Pairing:
@@ -69,7 +87,8 @@ class Pairing:
         self.table = table
         self.unopened = 0
         self._open = np.empty((0, 4), np.int64)  # place, time, threads, packet
-        self._done: list[Array] = []
+        self._done: list[Piece] = []
+        self._closed = 0
         self._lost: list[Array] = []  # opened again without an end in between
 
     def add(self, packets: Packets) -> None:
@@ -97,32 +116,61 @@ class Pairing:
         after_opens = np.zeros(len(every), bool)
         after_opens[:-1] = opens[1:]
         closed = opens & same & ~after_opens
-        self._done.append(
-            np.concatenate([every[closed], every[np.flatnonzero(closed) + 1, 1:2]], axis=1)
-        )
-        self.unopened += int((~opens).sum() - closed.sum())
+        self._done.append(_piece(every[closed], every[np.flatnonzero(closed) + 1, 1]))
+        count = int(closed.sum())
+        self._closed += count
+        self.unopened += int((~opens).sum()) - count
         self._lost.append(every[opens & same & after_opens])
         self._open = every[opens & ~same]
 
     def __len__(self) -> int:
-        return len(self._open) + sum(map(len, self._done)) + sum(map(len, self._lost))
+        return self._closed + self.unclosed
 
     @property
     def unclosed(self) -> int:
         """Starts without an end so far."""
         return len(self._open) + sum(map(len, self._lost))
 
-    def waves(self) -> Waves:
-        """All waves so far, those without an end too."""
-        ends = [np.concatenate([a, np.full((len(a), 1), -1)], axis=1) for a in self._without_end()]
-        rows = np.concatenate([np.empty((0, 5), np.int64), *self._done, *ends])
-        rows = rows[np.lexsort((rows[:, 0], rows[:, 1]))]
-        # Copies, so that the table of all of them can go.
-        lane, start, threads, packet, end = (rows[:, column].copy() for column in range(5))
-        return Waves(self.table, lane, start, end, threads.astype(np.int16), packet)
+    def pieces(self) -> list[Piece]:
+        """All waves so far, those without an end too, as they are now: more may be added beside."""
+        ends = [_piece(rows, np.full(len(rows), -1)) for rows in (self._open, *self._lost)]
+        return [*self._done, *ends]
 
-    def _without_end(self) -> list[Array]:
-        return [self._open, *self._lost]
+    def forget(self) -> None:
+        """Lets the waves with an end go, which somebody else holds now; their number stays."""
+        self._done = []
+
+
+def _piece(rows: Array, end: Array) -> Piece:
+    lane, start, threads, packet = (rows[:, column] for column in range(4))
+    order = _order(start, lane)
+    narrow = lane[order].astype(np.int32), threads[order].astype(np.int16)
+    return Piece(narrow[0], start[order], end[order], narrow[1], packet[order])
+
+
+def _order(start: Array, lane: Array) -> Array:
+    """Rows by start, then lane: by one integer of both, where that has room for them.
+
+    Pieces follow one another in time, so that a stable sort finds long runs that are sorted.
+    """
+    if not len(start):
+        return np.empty(0, np.int64)
+    bits = int(lane.max()).bit_length()
+    if int(start.min()) < 0 or int(lane.min()) < 0 or int(start.max()).bit_length() + bits > 63:
+        return np.lexsort((lane, start))
+    return np.argsort(start << bits | lane, kind="stable")
+
+
+def joined(table: Table, pieces: Sequence[Piece]) -> Waves:
+    """All waves of some pieces, a column at a time: they are never there twice over."""
+    if not pieces:
+        none = np.empty((0, 4), np.int64)
+        pieces = [_piece(none, none[:, 0])]
+    start, lane = (np.concatenate([piece[n] for piece in pieces]) for n in (1, 0))
+    order = _order(start, lane)
+    start, lane = start[order], lane[order]
+    end, threads, packet = (np.concatenate([p[n] for p in pieces])[order] for n in (2, 3, 4))
+    return Waves(table, lane, start, end, threads, packet)
 
 
 def _place(packets: Packets, rows: Array, kind: str) -> Array:
@@ -149,11 +197,48 @@ def occupancy(waves: Waves, end: int | None = None) -> tuple[Array, Array]:
     Waves at [0, 10), [5, 20)  ->  times 0 5 10 20, counts 1 2 1 0
     """
     ends = waves.end[waves.closed] if end is None else np.where(waves.closed, waves.end, end)
-    # Two rising runs: a stable sort only has to merge them.
-    times = np.concatenate([waves.start, np.sort(ends)])
-    steps = np.ones(len(times), np.int64)
-    steps[len(waves) :] = -1
-    order = np.argsort(times, kind="stable")
-    times, living = times[order], np.cumsum(steps[order])
+    ends = np.sort(ends, kind="stable")
+    # Both rise: a start stands behind the starts before it, and the ends before its time.
+    place = np.searchsorted(ends, waves.start, "left") + np.arange(len(waves))
+    steps = np.full(len(waves) + len(ends), -1, np.int8)
+    steps[place] = 1
+    times = np.empty(len(steps), np.int64)
+    times[steps > 0] = waves.start
+    times[steps < 0] = ends
+    living = np.cumsum(steps, dtype=np.int32)
     last = np.append(times[1:] != times[:-1], True) if len(times) else np.empty(0, bool)
     return times[last], living[last]
+
+
+_BLOCK = 64
+_PART = _BLOCK << 14  # changes that are summed at a time
+
+
+class Areas:
+    """Areas under a curve of living waves, kept for each 64th of its times."""
+
+    def __init__(self, times: Array, living: Array) -> None:
+        self._times, self._living = times, living
+        sums = [np.zeros(1, np.int64)]
+        for first in range(0, len(times) - 1, _PART):
+            sums.append(self._sums(np.arange(first, min(first + _PART, len(times) - 1), _BLOCK)))
+        self._blocks = np.cumsum(np.concatenate(sums))
+
+    def up_to(self, rows: Array) -> Array:
+        """The area from the beginning of the curve to some of its times, by their numbers.
+
+        times 0 5 10, living 1 2 0: up_to [0 1 2]  ->  0 5 15
+        """
+        blocks = rows // _BLOCK
+        found: Array = self._blocks[blocks] + self._sums(blocks * _BLOCK, rows)
+        return found
+
+    def _sums(self, first: Array, last: Array | None = None) -> Array:
+        """Areas from some times to others; to the beginnings of the next blocks, if not given."""
+        at = first[:, None] + np.arange(_BLOCK)
+        end = len(self._times) - 1
+        inside = at < (end if last is None else last[:, None])
+        at = np.minimum(at, max(end - 1, 0))
+        steps = self._times[np.minimum(at + 1, end)] - self._times[at]
+        found: Array = np.where(inside, self._living[at] * steps, 0).sum(axis=1)
+        return found

@@ -84,6 +84,40 @@ describe("a thread trace", () => {
     await settle();
   });
 
+  it("asks again while what was read is being sorted, until one reads on", async () => {
+    const host = new CaptureHost();
+    host.slices = 1_000_000;
+    const { session } = await mount(host);
+    const looks = (): number => host.asked.filter(({ args }) => args.seconds === 0).length;
+    host.unready = 3;
+    session.setReading(false);
+    await settle();
+    expect([host.unready, looks()]).toEqual([0, 4]);
+    session.setReading(true);
+    await settle(10);
+    host.unready = 1_000_000;
+    session.setReading(false);
+    await settle(50);
+    host.unready = 1_000_000;
+    session.setReading(true);
+    await settle(50);
+    const asked = looks();
+    await settle();
+    expect(looks()).toBe(asked);
+    session.setReading(false);
+    host.unready = 0;
+    await settle();
+  });
+
+  it("begins with a short slice, so that something is seen soon", async () => {
+    const { host } = await mount();
+    const slices = host.asked
+      .filter(({ ask }) => ask === "advance")
+      .map(({ args }) => args.seconds);
+    expect(Number(slices[0])).toBeLessThan(0.1);
+    expect(Number(slices[1])).toBeGreaterThan(Number(slices[0]));
+  });
+
   it("marks the events of a line that is clicked, and finds the line of an event", async () => {
     const { host, root, session } = await mount();
     lines(root)[3]!.click();
