@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tinylab.codegen import do_to_program
+from tinylab.codegen.opt import KernelOptError, Opt
+from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.device import Device, TinyELF
 from tinylab.dtype import AddrSpace, DType, dtypes
 from tinylab.opcodes import AxisType, Ops
@@ -265,3 +267,13 @@ def run(kernel: UOp, arrays: Sequence[Array], device: str = "CPU") -> list[Array
         dev.allocator._copyout(memoryview(raw), opaque)
         found.append(np.frombuffer(raw, array.dtype).copy())
     return found
+
+
+def those_that_apply(k: Scheduler, tries: Sequence[Opt]) -> tuple[Opt, ...]:
+    """The opts, of some that are tried one after the other, that a kernel takes."""
+    for opt in tries:
+        try:
+            k.apply_opt(opt)
+        except KernelOptError:
+            continue
+    return tuple(k.applied_opts)

@@ -17,6 +17,7 @@ from tests.codegen.kernels import (
     row_reduce,
     run,
     sink,
+    those_that_apply,
     transpose,
 )
 from tests.codegen.test_kernels import assert_equal_arrays
@@ -292,13 +293,7 @@ TRIES = st.lists(
 
 
 def legal(kernel: UOp, tries: list[Opt], device: str) -> tuple[Opt, ...]:
-    k = scheduler(kernel, device)
-    for opt in tries:
-        try:
-            k.apply_opt(opt)
-        except KernelOptError:
-            continue
-    return tuple(k.applied_opts)
+    return those_that_apply(scheduler(kernel, device), tries)
 
 
 @settings(max_examples=150)

@@ -18,12 +18,13 @@ from tests.codegen.kernels import (
     random_arrays,
     row_reduce,
     sink,
+    those_that_apply,
     transpose,
 )
 from tests.profiler.lane_oracle import waves_of
 from tests.profiler.test_counted import strided
 from tinylab.codegen import SIMPLIFY, do_to_program, grid_axes
-from tinylab.codegen.opt import KernelOptError, Opt, OptOps
+from tinylab.codegen.opt import Opt, OptOps
 from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.dtype import dtypes
 from tinylab.errors import CounterError, DeviceError
@@ -315,12 +316,7 @@ SHAPED = st.one_of(
 def legal(kernel: UOp, tries: list[Opt], target: str) -> tuple[Opt, ...]:
     ren = GridRenderer(target)
     k = Scheduler(grid_axes(run_passes(kernel, SIMPLIFY, ren), ren), ren)
-    for opt in tries:
-        try:
-            k.apply_opt(opt)
-        except KernelOptError:
-            continue
-    return tuple(k.applied_opts)
+    return those_that_apply(k, tries)
 
 
 @settings(max_examples=40, deadline=None)

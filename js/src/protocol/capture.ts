@@ -144,14 +144,7 @@ export class CaptureSession {
     if (!this.info(stream) || stream === this.state.now.stream) return;
     this.state.set({
       stream,
-      second: null,
-      compared: null,
-      instruction: null,
-      span: null,
-      stretch: null,
-      view: null,
-      wanted: null,
-      reading: true,
+      ...AT_FIRST,
     });
     void this.#read(stream);
   }
@@ -300,21 +293,26 @@ function figuresOf(parts: readonly Record<string, Column>[], prefix: string): Fi
   >;
 }
 
-const NOTHING: Omit<CaptureState, "link"> = {
-  overview: null,
-  problem: null,
-  tab: "trace",
-  stream: null,
+/** How one looks at a stream when it is chosen. */
+const AT_FIRST = {
   second: null,
-  traces: new Map(),
   reading: true,
-  programs: new Map(),
   compared: null,
   instruction: null,
   span: null,
   stretch: null,
   view: null,
   wanted: null,
+} as const;
+
+const NOTHING: Omit<CaptureState, "link"> = {
+  ...AT_FIRST,
+  overview: null,
+  problem: null,
+  tab: "trace",
+  stream: null,
+  traces: new Map(),
+  programs: new Map(),
   readouts: [],
   counter: null,
 };

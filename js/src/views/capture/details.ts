@@ -3,7 +3,7 @@ import { Superseded } from "../../base/lanes.ts";
 import { lengthText, timeText } from "../../base/ruler.ts";
 import { compact, count, digits, plural } from "../../base/text.ts";
 import type { Span } from "../../protocol/capture.ts";
-import type { ClassRow, StretchInfo, TraceInfo } from "../../protocol/capture_types.ts";
+import type { ClassPair, ClassRow, StretchInfo, TraceInfo } from "../../protocol/capture_types.ts";
 import { h, setText } from "../dom.ts";
 import type { CaptureContext } from "./context.ts";
 import { changeLook, changeText } from "./listing.ts";
@@ -128,40 +128,42 @@ function stretchFacts(found: StretchInfo, start: number, end: number): Fact[] {
   return rows;
 }
 
-function classTable(rows: readonly ClassRow[]): HTMLElement {
-  const has = (name: "total" | "stall"): boolean => rows.some((row) => row[name] !== undefined);
+/** A table of classes: what each is, and some cells beside. */
+function tableOf<Row extends ClassLike>(
+  heads: readonly (readonly [string, string?])[],
+  rows: readonly Row[],
+  cells: (row: Row) => readonly HTMLElement[],
+): HTMLElement {
   return h(
     "table",
     { class: "tl-table tl-class-table" },
     h(
       "thead",
       {},
-      h(
-        "tr",
-        {},
-        h("th", {}, "class"),
-        numberHead("hits"),
-        has("total") && numberHead("cycles"),
-        has("stall") && numberHead("stall"),
-      ),
+      h("tr", {}, h("th", {}, "class"), ...heads.map(([word, title]) => numberHead(word, title))),
     ),
     h(
       "tbody",
       {},
-      ...rows
-        .slice(0, MOST_CLASSES)
-        .map((row) =>
-          h(
-            "tr",
-            {},
-            classCell(row),
-            numberCell(row.hits),
-            has("total") && numberCell(row.total ?? 0),
-            has("stall") && numberCell(row.stall ?? 0),
-          ),
-        ),
+      ...rows.slice(0, MOST_CLASSES).map((row) => h("tr", {}, classCell(row), ...cells(row))),
     ),
   );
+}
+
+interface ClassLike {
+  readonly class: string;
+  readonly category: string;
+}
+
+function classTable(rows: readonly ClassRow[]): HTMLElement {
+  const more = (["total", "stall"] as const).filter((name) =>
+    rows.some((row) => row[name] !== undefined),
+  );
+  const words = { total: "cycles", stall: "stall" };
+  return tableOf([["hits"], ...more.map((name) => [words[name]] as const)], rows, (row) => [
+    numberCell(row.hits),
+    ...more.map((name) => numberCell(row[name] ?? 0)),
+  ]);
 }
 
 const numberHead = (word: string, title?: string): HTMLElement =>
@@ -173,7 +175,7 @@ const numberCell = (value: number): HTMLElement =>
     value === 0 ? "" : compact(value),
   );
 
-function classCell(row: { readonly class: string; readonly category: string }): HTMLElement {
+function classCell(row: ClassLike): HTMLElement {
   const colour = `cat-${row.category.toLowerCase().replaceAll(" ", "-")}`;
   return h(
     "td",
@@ -270,45 +272,15 @@ function classPart({ session, asker, signal }: CaptureContext): HTMLElement {
   return el;
 }
 
-function comparedTable(
-  rows: readonly {
-    readonly class: string;
-    readonly category: string;
-    readonly first: ClassRow | null;
-    readonly second: ClassRow | null;
-    readonly change: number | null;
-  }[],
-): HTMLElement {
-  return h(
-    "table",
-    { class: "tl-table tl-class-table" },
-    h(
-      "thead",
-      {},
-      h(
-        "tr",
-        {},
-        h("th", {}, "class"),
-        numberHead("time", "Standing still and working"),
-        numberHead("time₂"),
-        numberHead("change", "Second over first"),
-      ),
-    ),
-    h(
-      "tbody",
-      {},
-      ...rows
-        .slice(0, MOST_CLASSES)
-        .map((row) =>
-          h(
-            "tr",
-            {},
-            classCell(row),
-            numberCell(row.first?.time ?? 0),
-            numberCell(row.second?.time ?? 0),
-            h("td", { class: `tl-num ${changeLook(row.change)}` }, changeText(row.change)),
-          ),
-        ),
-    ),
-  );
+function comparedTable(rows: readonly ClassPair[]): HTMLElement {
+  const heads = [
+    ["time", "Standing still and working"],
+    ["time₂"],
+    ["change", "Second over first"],
+  ] as const;
+  return tableOf(heads, rows, (row) => [
+    numberCell(row.first?.time ?? 0),
+    numberCell(row.second?.time ?? 0),
+    h("td", { class: `tl-num ${changeLook(row.change)}` }, changeText(row.change)),
+  ]);
 }
