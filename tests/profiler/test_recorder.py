@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import numpy as np
@@ -295,16 +296,58 @@ def test_tables_print_their_first_rows():
     assert next(iter(p.kernels)) in repr(p.kernels)
 
 
-def test_pandas_is_optional():
+@pytest.fixture
+def three_runs() -> Profile:
     with tinylab.profile() as p:
-        Tensor.ones(4).contiguous().realize()
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
+        for _ in range(3):
+            Tensor.ones(4).contiguous().sum().realize()
+    return p
+
+
+def test_pandas_is_optional(monkeypatch: pytest.MonkeyPatch, three_runs: Profile):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for table in (three_runs.events, three_runs.kernels):
         with pytest.raises(CaptureError, match="pip install pandas"):
-            p.events.to_pandas()
-    else:
-        assert len(p.events.to_pandas()) == p.events.rows
+            table.to_pandas()
+
+
+def test_tables_as_data_frames(three_runs: Profile):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    p = three_runs
+    frame = p.events.to_pandas()
+    assert list(frame.columns) == list(p.events)
+    assert len(frame) == p.events.rows
+    for name, column in p.events.items():
+        assert frame[name].tolist() == column.tolist()
+    runs = frame[frame["kind"] == "run"].groupby("name")["duration_ns"].agg(["count", "sum"])
+    for kernel in p.kernels.values():
+        assert tuple(runs.loc[kernel.name]) == (kernel.runs, kernel.total_ns)
+    kernels = p.kernels.to_pandas().set_index("name")
+    for name, kernel in p.kernels.items():
+        row = {key: None if pandas.isna(v) else v for key, v in kernels.loc[name].items()}
+        assert {"name": name, **row} == {**kernel.row(), "name": name}
+    empty = Profile("nothing", None, table_module.EventTable.build([], [], _NO_ROWS, 0))
+    dtypes_of = p.kernels.to_pandas().dtypes[["runs", "mean_ns"]]
+    assert (empty.kernels.to_pandas().dtypes[["runs", "mean_ns"]] == dtypes_of).all()
+
+
+def test_tables_as_numpy_columns(three_runs: Profile):
+    p = three_runs
+    for table in (p.events, p.kernels.columns):
+        assert {len(column) for column in table.values()} == {table.rows}
+    assert p.events["start_ns"].dtype == np.int64
+    assert p.kernels.columns["total_ns"].tolist() == [k.total_ns for k in p.kernels.values()]
+    empty = Profile("nothing", None, table_module.EventTable.build([], [], _NO_ROWS, 0))
+    for some, none in ((p.events, empty.events), (p.kernels.columns, empty.kernels.columns)):
+        assert none.rows == 0
+        assert {n: c.dtype for n, c in none.items()} == {n: c.dtype for n, c in some.items()}
+
+
+_NO_ROWS: dict[str, list[int]] = {name: [] for name in table_module.COLUMNS}
+
+
+def test_a_column_that_is_not_there_is_a_sentence(three_runs: Profile):
+    p = three_runs
     with pytest.raises(KeyError, match="did you mean 'start_ns'"):
         p.events["start"]
 

@@ -220,8 +220,7 @@ class Kernels(Mapping[str, Kernel]):
     def columns(self) -> Columns:
         """A row a kernel, by the name that finds it here."""
         rows = [{**kernel.row(), "name": name} for name, kernel in self.items()]
-        names = list(rows[0]) if rows else ["name", "device", "runs", "total_ns"]
-        return Columns({n: _column([row[n] for row in rows]) for n in names})
+        return Columns({n: _column(n, [row[n] for row in rows]) for n in _KERNEL_COLUMNS})
 
     def to_pandas(self) -> Any:
         """The same as a pandas DataFrame."""
@@ -231,10 +230,16 @@ class Kernels(Mapping[str, Kernel]):
         return repr(self.columns)
 
 
-def _column(values: list[Any]) -> Array:
-    if values and all(isinstance(v, str) for v in values):
-        return np.array(values, object)
-    return np.array([np.nan if v is None else v for v in values])
+# Columns of a table of kernels; numbers are whole, or floats that may be missing (NaN).
+_KERNEL_COLUMNS = {
+    "name": object, "device": object, "runs": np.int64, "total_ns": np.int64,
+    "mean_ns": np.float64, "median_ns": np.float64, "longest_ns": np.int64,
+    "gops": np.float64, "gbs": np.float64,
+}  # fmt: skip
+
+
+def _column(name: str, values: list[Any]) -> Array:
+    return np.array([np.nan if v is None else v for v in values], _KERNEL_COLUMNS[name])
 
 
 class Profile:
