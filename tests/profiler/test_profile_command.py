@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import tinylab
 from tests.profiler.profiles import many
+from tinylab import Tensor
 from tinylab.lab.cli import main
 from tinylab.profiler import load_profile
 from tinylab.profiler.collected import Profile
@@ -96,6 +98,23 @@ def test_an_interval_counts_what_is_in_it(capsys: pytest.CaptureFixture[str], fi
     both = (files / "run.tlab", files / "run.json", "--interval", "begin", "end", "--json")
     (only,) = rows(run(capsys, *both))
     assert (only["kernel"], only["before ns"], only["runs"]) == ("r_4", 400, "1/1")
+
+
+def test_counters_that_were_saved_are_listed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with tinylab.profile("counted", record=True) as p:
+        Tensor.ones(6, 11).contiguous().sum().realize()
+    first, second = (k for k in p.kernels.values() if k.number is not None)
+    figure = {"name": "flops", "value": 66, "unit": "operations", "kind": "counted", "note": "n"}
+    p.counted[first.number or 0] = {"figures": [figure]}
+    p.counted[second.number or 0] = {"figures": [], "message": "it took too long"}
+    p.save(tmp_path / "counted.tlab")
+    found = rows(run(capsys, tmp_path / "counted.tlab", "--json"))
+    counted = [row for row in found if row["table"] == "counters of one run"]
+    wanted = {"kernel": first.name, "figure": "flops", "value": 66, "kind": "counted"}
+    assert wanted.items() <= counted[0].items()
+    assert (counted[1]["kernel"], counted[1]["note"]) == (second.name, "it took too long")
 
 
 def test_a_limit_says_what_it_left_out(capsys: pytest.CaptureFixture[str], files: Path) -> None:

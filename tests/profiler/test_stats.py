@@ -14,6 +14,7 @@ from tests.profiler.profiles import levels, many, profile, table
 from tinylab import Context, Tensor
 from tinylab.errors import CaptureError
 from tinylab.profiler import Profile, compare, load_profile, stats
+from tinylab.profiler.table import Lane, lane_labels
 from tinylab.profiler.timeline_desk import TimelineDesk
 
 some = st.lists(
@@ -174,3 +175,17 @@ def test_the_desk_finds_the_row_that_an_event_is_drawn_in() -> None:
     for row in np.random.default_rng(0).integers(0, 3000, 40).tolist():
         found = desk.event(row)
         assert desk.places[found["key"]].lane == int(events["lane"][row])
+
+
+def test_lanes_of_one_name_are_told_apart() -> None:
+    """Of two runs in one picture, each lane has its own figures."""
+    one, two = profile([(0, "a", 0, 10)]), profile([(0, "a", 0, 70), (0, "b", 80, 90)])
+    both = compare(one, two).merged
+    rows = {row["lane"]: row for row in both.select().rows()}
+    names = ["by hand, before: lane 0", "by hand, after: lane 0"]
+    assert list(rows) == names
+    assert [rows[name]["total_ns"] for name in names] == [10, 80]
+    assert [row["lane"] for row in TimelineDesk(both).select(0, 100)["lanes"]] == names
+    assert list(both.select(lanes=names[1:]).lanes) == names[1:]
+    twins = [Lane("x", "g"), Lane("x", "g"), Lane("y", "g")]
+    assert lane_labels(twins) == ["g: x", "g: x #2", "y"]

@@ -13,7 +13,7 @@ from tinylab.profiler import stats
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.report import Row, Section
 from tinylab.profiler.still import time_text
-from tinylab.profiler.table import KINDS, EventTable
+from tinylab.profiler.table import KINDS, EventTable, drawn_order, lane_labels
 
 _CHUNK = 50_000
 _MOST_MARKERS = 200
@@ -26,7 +26,10 @@ def sections(profile: Profile, interval: Sequence[str] | None = None) -> Iterato
     table = profile.table
     stretch = profile.stretch(*(interval or (None, None)))
     chosen = stats.select(table, stretch)
+    labels = lane_labels(table.lanes)
+    order = [labels[number] for number in drawn_order(table.lanes)]
     rows = [*map(_lane_row, chosen.rows()), *_levels(table, stretch)]
+    rows.sort(key=lambda row: order.index(row["lane"]))
     count = sum(len(stats.spans_of(table, lane, stretch)) for lane in range(len(table.lanes)))
     length = time_text(chosen.end_ns - chosen.start_ns)
     where = f" from {interval[0]} to {interval[1]}" if interval else ""
@@ -34,11 +37,27 @@ def sections(profile: Profile, interval: Sequence[str] | None = None) -> Iterato
     yield Section(
         f"{profile.name}{where}: {count} events, {length}", rows, notes=[*table.notices, *notes]
     )
+    if profile.counted:
+        yield Section("counters of one run", list(_counter_rows(profile)))
     markers = [(at, name) for at, name in table.markers() if _is_inside(at, stretch)]
     if markers:
         marked = [{"marker": name, "at ns": at} for at, name in markers[:_MOST_MARKERS]]
         left = len(markers) - len(marked)
         yield Section("markers", marked, notes=[f"... {left} more"] if left else [])
+
+
+def _counter_rows(profile: Profile) -> Iterator[Row]:
+    """The figures of each kernel that was counted, each with where it comes from; or why not."""
+    for name, kernel in profile.kernels.items():
+        found = profile.counted.get(-1 if kernel.number is None else kernel.number)
+        if found is None:
+            continue
+        nothing = {"figure": "", "value": None, "unit": "", "kind": ""}
+        if not found.get("figures"):
+            yield {"kernel": name, **nothing, "note": found.get("message", "")}
+        for figure in found.get("figures", ()):
+            row = {key: figure[key] for key in ("value", "unit", "kind", "note")}
+            yield {"kernel": name, "figure": figure["name"], **row}
 
 
 def _is_inside(at: int, stretch: tuple[int, int] | None) -> bool:
@@ -60,6 +79,7 @@ def _lane_row(row: dict[str, Any]) -> Row:
 
 def _levels(table: EventTable, stretch: tuple[int, int] | None) -> Iterator[Row]:
     """Quantities with their peak: of a stretch also the level that it begins with."""
+    labels = lane_labels(table.lanes)
     for number, lane in enumerate(table.lanes):
         rows = stats.spans_of(table, number, stretch)
         own = table.rows_of(number)
@@ -68,7 +88,7 @@ def _levels(table: EventTable, stretch: tuple[int, int] | None) -> Iterator[Row]
         first = own.start if stretch is None else _level_at(table, own, stretch[0])
         last = rows[-1] + 1 if len(rows) else first + 1
         peak = float(table["value"][first:last].max())
-        yield {"lane": lane.name, "events": len(rows), "peak": peak}
+        yield {"lane": labels[number], "events": len(rows), "peak": peak}
 
 
 def _level_at(table: EventTable, own: slice, at: int) -> int:
@@ -104,14 +124,13 @@ def lane_listing(
     Raises: CaptureError for a lane that is not there.
     """
     table = profile.table
-    numbers = [i for i, lane in enumerate(table.lanes) if lane.name == name]
-    if not numbers:
-        known = [lane.name for lane in table.lanes]
+    known = lane_labels(table.lanes)
+    if name not in known:
         near = closest(name, known)
         hint = f"did you mean {near!r}?" if near else f"there are {', '.join(known)}"
         raise CaptureError(f"the profile has no lane {name!r}", help=hint)
     stretch = profile.stretch(*(interval or (None, None)))
-    rows = stats.spans_of(table, numbers[0], stretch)
+    rows = stats.spans_of(table, known.index(name), stretch)
     yield Section(name, _events(profile, rows), LISTING)
 
 

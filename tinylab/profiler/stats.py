@@ -10,7 +10,7 @@ import numpy as np
 
 from tinylab.errors import CaptureError
 from tinylab.helpers.near import closest
-from tinylab.profiler.table import KIND, Array, EventTable
+from tinylab.profiler.table import KIND, Array, EventTable, lane_labels
 
 Json = dict[str, Any]
 _TIMED = np.array([KIND["run"], KIND["span"]])
@@ -103,11 +103,11 @@ def select(
 ) -> Selection:
     """Sums of the events that touch a stretch of time, see `Sums`.
 
-    lanes: only those of these names. words: only events whose names hold them.
+    lanes: only those of these names, see `lane_labels`. words: only events whose names hold them.
 
     Raises: CaptureError for a lane that is not there.
     """
-    known = [lane.name for lane in table.lanes]
+    known = lane_labels(table.lanes)
     for name in lanes or ():
         if name not in known:
             raise CaptureError(f"there is no lane {name!r}", help=_near(name, known))
@@ -116,14 +116,14 @@ def select(
     found: dict[str, Sums] = {}
     parts = []
     for number, lane in enumerate(table.lanes):
-        if lane.levels or lane.group == "marks" or (lanes and lane.name not in lanes):
+        if lane.levels or lane.group == "marks" or (lanes and known[number] not in lanes):
             continue
         rows = spans_of(table, number, stretch)
         if chosen is not None:
             rows = rows[np.isin(table["name"][rows], chosen)]
         if len(rows):
             parts.append(rows)
-            found[lane.name] = Sums.of(table["start"][rows], table["end"][rows], span)
+            found[known[number]] = Sums.of(table["start"][rows], table["end"][rows], span)
     rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
     rows = rows[np.argsort(table["start"][rows], kind="stable")]
     return Selection(*span, Sums.of(table["start"][rows], table["end"][rows], span), found)

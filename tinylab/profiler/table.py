@@ -6,6 +6,7 @@ spans, or the levels of a quantity such as memory in use. Rows are sorted by lan
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,16 +49,33 @@ class Lane:
 def drawn_order(lanes: Sequence[Lane]) -> list[int]:
     """Lanes as they are drawn: the cell, the compiler, devices, memory, then what else there is.
 
-    Devices stand by their names, kernels above copies, whichever was heard of first.
+    Devices stand by their names, kernels above copies, whichever was heard of first; other groups
+    as they come: the first of two runs first.
     """
+    groups = list(dict.fromkeys(lane.group for lane in lanes))
 
-    def rank(number: int) -> tuple[int, str, str, int, int]:
+    def rank(number: int) -> tuple[int, int, str, int, int]:
         group, name = lanes[number].group, lanes[number].name
         known = _GROUPS.index(group) if group in _GROUPS else len(_GROUPS)
         device, _, what = name.partition(" ") if group in ("device", "memory") else ("", "", "")
-        return known, group, device, int(what == "copies"), number
+        return known, groups.index(group), device, int(what == "copies"), number
 
     return sorted(range(len(lanes)), key=rank)
+
+
+def lane_labels(lanes: Sequence[Lane]) -> list[str]:
+    """A name for each lane that no other has: with its group, and a number, where that is needed.
+
+    CPU kernels of two runs  ->  "before: CPU kernels", "after: CPU kernels"
+    """
+    plain = Counter(lane.name for lane in lanes)
+    labels = [n.name if plain[n.name] == 1 else f"{n.group}: {n.name}" for n in lanes]
+    seen: Counter[str] = Counter()
+    for number, label in enumerate(labels):
+        seen[label] += 1
+        if seen[label] > 1:
+            labels[number] = f"{label} #{seen[label]}"
+    return labels
 
 
 @dataclass

@@ -19,7 +19,7 @@ from tinylab.helpers.near import closest
 from tinylab.profiler import stats
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.merged import Comparison
-from tinylab.profiler.table import KIND, KINDS, Array, drawn_order
+from tinylab.profiler.table import KIND, KINDS, Array, drawn_order, lane_labels
 from tinylab.profiler.timeline import MOST_BYTES, Bars
 from tinylab.trace import events
 
@@ -339,8 +339,8 @@ class TimelineDesk:
         }
 
     def _lane_rank(self, row: Json) -> int:
-        names = [self.table.lanes[lane].name for lane in self.order]
-        return names.index(row["lane"])
+        labels = lane_labels(self.table.lanes)
+        return [labels[lane] for lane in self.order].index(row["lane"])
 
     def search(self, query: str) -> Json:
         """Events whose names hold all words of a query, by time."""
