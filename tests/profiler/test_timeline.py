@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.profiler.profiles import levels, many, table
-from tinylab.profiler import timeline
+from tinylab.profiler import stats, timeline
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.columns import pack
 from tinylab.profiler.table import Lane, drawn_order
@@ -234,3 +236,28 @@ def test_lanes_of_devices_stand_in_one_order_whichever_was_heard_of_first() -> N
     wanted = ["cell lines", "CL kernels", "CL copies", "CPU kernels", "CPU copies"]
     for made in (lanes, lanes[::-1]):
         assert [made[i].name for i in drawn_order(made)] == wanted
+
+
+def test_slow_sums_hold_up_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, begun = threading.Event(), threading.Event()
+    select = stats.select
+
+    def slow(*args: Any) -> Any:
+        begun.set()
+        assert go.wait(60)
+        return select(*args)
+
+    monkeypatch.setattr(stats, "select", slow)
+    desk = TimelineDesk(Profile("many", table=many(1000, 3)))
+    summed: list[Any] = []
+    asked = threading.Thread(
+        target=lambda: summed.append(desk.answer("select", {"start": 0, "end": 1000}))
+    )
+    asked.start()
+    assert begun.wait(60)
+    window = {"start": 0, "end": 1000, "columns": 10, "keys": [0, 1, 2]}
+    assert len(desk.answer("window", window)["columns"]["lane"])
+    assert not summed
+    go.set()
+    asked.join(60)
+    assert summed[0]["all"]["count"] > 0

@@ -11,6 +11,7 @@ longest of them comes from a pyramid of blocks: a window costs the same at any z
 from __future__ import annotations
 
 import heapq
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -190,13 +191,17 @@ class Timeline:
     def __init__(self, table: EventTable) -> None:
         self.table = table
         self._lanes: dict[int, LaneRows] = {}
+        self._lock = threading.Lock()
 
     def lane(self, lane: int) -> LaneRows:
         """The rows of a lane; worked out when first asked for."""
         found = self._lanes.get(lane)
-        if found is None:
-            found = self._lanes[lane] = self._part(lane)
-        return found
+        if found is not None:
+            return found
+        with self._lock:
+            if lane not in self._lanes:
+                self._lanes[lane] = self._part(lane)
+            return self._lanes[lane]
 
     def _part(self, lane: int) -> LaneRows:
         own = self.table.rows_of(lane)

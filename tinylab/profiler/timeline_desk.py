@@ -6,7 +6,6 @@ asked for by key and answered in columns, see `tinylab.profiler.columns`.
 
 from __future__ import annotations
 
-import threading
 import zlib
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -50,6 +49,8 @@ class Place(NamedTuple):
 class TimelineDesk:
     """All that can be asked about one profile, or about two that are compared.
 
+    Questions may be asked from several threads: sums of millions of events hold up no window.
+
     opener: takes whoever looks to a kernel of the record, (its number, "kernels" or "rewrites"),
     and gives the request a number.
     """
@@ -61,7 +62,6 @@ class TimelineDesk:
         self.profile = profile = shown.merged if isinstance(shown, Comparison) else shown
         self.opener = opener
         self.table, self.timeline = profile.table, profile.timeline
-        self._lock = threading.RLock()
         lanes = self.table.lanes
         self.order = [n for n in drawn_order(lanes) if lanes[n].group != "marks"]
         self.places = self._places()
@@ -91,7 +91,7 @@ class TimelineDesk:
                 f"nobody answers {ask!r}", help=f"did you mean {near}?" if near else None
             )
         try:
-            with self._lock, events.quietly():
+            with events.quietly():
                 return found(args or {})
         except (KeyError, TypeError, ValueError) as error:
             if isinstance(error, CaptureError):
