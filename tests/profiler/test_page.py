@@ -10,8 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.profiler.captures import every_capture, recorded
+from tests.profiler.profiles import many
 from tinylab.profiler import page
-from tinylab.profiler.capture import Capture, Captures, read_capture
+from tinylab.profiler.capture import Capture, Captures, read_capture, read_captures
+from tinylab.profiler.collected import Profile
 from tinylab.profiler.demo import FOLDER
 
 
@@ -67,3 +69,24 @@ def test_pictures_of_real_captures_are_small_and_well_formed(folder: Path) -> No
     ElementTree.fromstring(svg)
     assert len(svg) < 400_000
     assert len(page.html(capture)) < 700_000
+
+
+def test_what_is_held_prints_as_a_line_or_a_few() -> None:
+    """In a terminal and in a log, where no viewer shows."""
+    capture = read_capture(FOLDER)
+    trace = capture.trace(capture.streams[0])
+    assert "0 % read" in repr(trace)
+    readout = capture.readout(capture.counters[0])
+    profile = Profile("p", table=many(50, 2))
+    printed = {
+        repr(capture): "<capture demonstration on gfx1100: 2 thread traces, 1 counter read-out>",
+        repr(read_captures(FOLDER, FOLDER)): "\n".join([repr(capture)] * 2),
+        repr(trace.index()): f"{int(trace.counts.sum())} packets, 96 waves>",
+        repr(readout): "\n".join(map(repr, readout.counters)),
+        repr(readout.counters[0]): "<counter SQ_INSTS_VALU of SQ: 5568 in 16 values>",
+        repr(profile.table): "<table of 50 events in 2 lanes>",
+        repr(profile.select(lanes=["lane 0"])): "lane 0: ",
+    }
+    for text, wanted in printed.items():
+        assert wanted in text
+        assert max(map(len, text.splitlines())) < 100

@@ -78,7 +78,7 @@ class CountersInfo:
     schedule: tuple[ScheduleEntry, ...]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Capture:
     """All events of a capture; blobs are opened on demand."""
 
@@ -90,6 +90,20 @@ class Capture:
     streams: tuple[StreamInfo, ...] = ()
     counters: tuple[CountersInfo, ...] = ()
     offsets_ns: dict[str, float] = field(default_factory=dict)  # queue -> host minus device time
+
+    @property
+    def title(self) -> str:
+        """What it holds: "gemm on gfx1100: 6 thread traces, 1 counter read-out"."""
+        counts = (
+            (len(self.streams), "thread trace"),
+            (len(self.counters), "counter read-out"),
+        )
+        words = [f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts if n]
+        target = f" on {self.target}" if self.target else ""
+        return f"{self.name}{target}: {', '.join(words) or 'nothing was captured'}"
+
+    def __repr__(self) -> str:
+        return f"<capture {self.title}>"
 
     @cached_property
     def _programs(self) -> dict[int, LoadedProgram]:
@@ -151,11 +165,14 @@ class Capture:
         return sorted(tags | {exec_tag}).index(exec_tag) + 1
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Captures:
     """Several captures, to be looked at together."""
 
     captures: tuple[Capture, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.captures)) or "<no captures>"
 
 
 @dataclass

@@ -38,7 +38,7 @@ def mimebundle(captures: Capture | Captures) -> dict[str, str]:
 def text(captures: Capture | Captures) -> str:
     """Captures in plain text: a line a source."""
     desk = desk_of(captures)
-    lines = [_title(c) for c in desk.captures]
+    lines = [c.title for c in desk.captures]
     lines += ["  ".join(row) for row in _stream_rows(desk)]
     lines += [f"{r['name']}  {r['kernel']}  {r['counters']} counters" for r in _readouts(desk)]
     return "\n".join(lines)
@@ -47,7 +47,7 @@ def text(captures: Capture | Captures) -> str:
 def html(captures: Capture | Captures) -> str:
     """Captures as HTML that passes a notebook's sanitiser."""
     desk = desk_of(captures)
-    parts = [f"<div>{escape(_title(c))}</div>" for c in desk.captures]
+    parts = [f"<div>{escape(c.title)}</div>" for c in desk.captures]
     first = desk.overview()["first"]
     if first is not None:
         parts += _trace_parts(desk.streams[first])
@@ -57,16 +57,6 @@ def html(captures: Capture | Captures) -> str:
         )
     parts += [part for number in range(len(desk.readouts)) for part in _counters(desk, number)]
     return f"<div>{''.join(parts)}</div>"
-
-
-def _title(capture: Capture) -> str:
-    counts = (
-        (len(capture.streams), "thread trace"),
-        (len(capture.counters), "counter read-out"),
-    )
-    words = [f"{n} {word}{'' if n == 1 else 's'}" for n, word in counts if n]
-    target = f" on {capture.target}" if capture.target else ""
-    return f"{capture.name}{target}: {', '.join(words) or 'nothing was captured'}"
 
 
 def _stream_rows(desk: Desk) -> Iterator[tuple[str, ...]]:

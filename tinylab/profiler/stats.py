@@ -81,7 +81,7 @@ def spans_of(table: EventTable, lane: int, stretch: tuple[int, int] | None) -> A
     return rows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection:
     """A stretch of time: sums of all events that touch it, and of each lane."""
 
@@ -93,6 +93,15 @@ class Selection:
     def rows(self) -> list[Json]:
         """A row a lane."""
         return [{"lane": name, **sums.row()} for name, sums in self.lanes.items()]
+
+    def __repr__(self) -> str:
+        """A line a lane."""
+        lines = [f"<{self.start_ns} to {self.end_ns} ns: {self.all.count} events>"]
+        for name, sums in self.lanes.items():
+            lines.append(
+                f"{name}: {sums.count} events, {sums.total_ns} ns, {100 * sums.busy:.1f} % busy"
+            )
+        return "\n".join(lines)
 
 
 def select(

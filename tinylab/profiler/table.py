@@ -78,7 +78,7 @@ def lane_labels(lanes: Sequence[Lane]) -> list[str]:
     return labels
 
 
-@dataclass
+@dataclass(repr=False)
 class EventTable:
     """Events by lane and time; times are nanoseconds from ``origin_ns`` on.
 
@@ -91,6 +91,9 @@ class EventTable:
     columns: dict[str, Array]
     origin_ns: int = 0
     notices: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<table of {len(self)} events in {len(self.lanes)} lanes>"
 
     @classmethod
     def build(

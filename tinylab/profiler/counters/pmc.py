@@ -55,7 +55,7 @@ def read_schedule(readout: Checked) -> tuple[ScheduleEntry, ...]:
     return tuple(entries)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Counter:
     """The values of one counter, an axis each for die, instance, engine, array and WGP.
 
@@ -65,6 +65,9 @@ class Counter:
     name: str
     block: str
     values: Array  # uint64, AXES
+
+    def __repr__(self) -> str:
+        return f"<counter {self.name} of {self.block}: {self.sum} in {self.count} values>"
 
     @property
     def sum(self) -> int:
@@ -121,11 +124,16 @@ class Metric:
         return None if self.value is None else f"{self.value:.1f}%"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Readout:
     """All counters of one dispatch, in schedule order."""
 
     counters: tuple[Counter, ...]
+
+    def __repr__(self) -> str:
+        """A line a counter."""
+        head = f"<read-out of {len(self.counters)} counters>"
+        return "\n".join([head, *map(repr, self.counters)])
 
     @staticmethod
     def from_blob(

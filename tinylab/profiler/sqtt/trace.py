@@ -132,6 +132,11 @@ class Trace:
         if self.done and len(self.stream.data):
             self.faults.append(Fault(0, 0, "the stream is shorter than one packet", fatal=True))
 
+    def __repr__(self) -> str:
+        packets, waves = int(self.counts.sum()), len(self.pairing)
+        read = "" if self.done else f", {100 * self.progress:.0f} % read"
+        return f"<thread trace of {self.table.family}: {packets} packets, {waves} waves{read}>"
+
     # *** the index
 
     def index(
