@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 
@@ -294,6 +295,29 @@ def test_tables_print_their_first_rows():
     assert len(lines) == 12
     assert lines[-1] == f"{p.events.rows} rows"
     assert next(iter(p.kernels)) in repr(p.kernels)
+
+
+def test_threads_that_ask_at_the_same_time_see_one_table(monkeypatch: pytest.MonkeyPatch):
+    with tinylab.profile() as p:
+        for i in range(5):
+            tinylab.profile_marker(f"m{i}")
+    snapshot, both = recorder.Recorder.snapshot, threading.Barrier(2)
+
+    def slow(self: recorder.Recorder) -> table_module.EventTable:
+        made = snapshot(self)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.3)  # the other would be here too, if nothing held it up
+        return made
+
+    monkeypatch.setattr(recorder.Recorder, "snapshot", slow)
+    found: list[table_module.EventTable] = []
+    asking = [threading.Thread(target=lambda: found.append(p.table)) for _ in range(2)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert found[0] is found[1] is p.table
+    assert len(p.table.markers()) == 5
 
 
 @pytest.fixture

@@ -64,6 +64,24 @@ def test_windows_are_the_same_for_any_chunks(capture: Capture, trace: Trace, nib
         )
 
 
+def test_chunks_in_detail_are_the_same_whether_kept_or_read_again(capture: Capture) -> None:
+    trace = Trace(capture.blob("se0.sqtt"), capture.program(0).code, chunk_nibbles=512).index()
+    kept = {number: trace.part(number) for number in range(min(16, len(trace.states)))}
+    assert len(kept) > 3
+    trace._cache.clear()
+    for number, part in kept.items():
+        again = trace.part(number)
+        assert again is not part
+        assert again.first == part.first
+        for name in ("pcs", "ready_time", "ready_mask", "ready_packet"):
+            assert np.array_equal(getattr(again, name), getattr(part, name)), name
+        for name in ("time", "slot", "op", "kind", "action", "packet"):
+            assert np.array_equal(getattr(again.events, name), getattr(part.events, name)), name
+        for name in ("time", "unit", "issue", "packet"):
+            ours, theirs = getattr(again.executions, name), getattr(part.executions, name)
+            assert np.array_equal(ours, theirs), name
+
+
 def test_a_window_shows_what_lanes_show(trace: Trace) -> None:
     start, end = trace.span
     found = scene.lane_window(trace, start, end + 1, 1 << 30)["columns"]

@@ -9,6 +9,7 @@ p.to_chrome("run.json"), p.to_csv("run.csv"), p.save("run.tlab")
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -259,6 +260,7 @@ class Profile:
         self.counted: dict[int, dict[str, Any]] = {}
         self._recorder, self._table, self._facts = recorder, table, list(facts)
         self._timeline: Timeline | None = None
+        self._making = threading.Lock()
 
     # *** tables
 
@@ -270,14 +272,16 @@ class Profile:
     @property
     def table(self) -> EventTable:
         """The events by lane and time."""
-        if self._table is not None:
-            return self._table
-        assert self._recorder is not None, "a profile listens or has a table"
-        made = self._recorder.snapshot()
-        if not self.running:
-            self._table = made
-            self._recorder.forget()
-        return made
+        # Viewers ask from several threads, and what a recorder gave away it has no more.
+        with self._making:
+            if self._table is not None:
+                return self._table
+            assert self._recorder is not None, "a profile listens or has a table"
+            made = self._recorder.snapshot()
+            if not self.running:
+                self._table = made
+                self._recorder.forget()
+            return made
 
     @property
     def facts(self) -> list[KernelFacts]:

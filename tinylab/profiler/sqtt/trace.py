@@ -193,6 +193,8 @@ class Trace:
         self.pairing.add(packets)
         part = self._detail(packets, entries, state, self.faults)
         self._account(part)
+        if len(self.states) <= DETAIL_CHUNKS:
+            self._cache[len(self.states) - 1] = part  # the start is what is looked at first
         if state.cursor.overrun or state.cursor.position >= self.stream.end:
             self.faults += end_faults(self.stream, state.cursor)
             self._read = True
