@@ -77,6 +77,42 @@ def test_counters_come_back_and_stand_beside_their_kernels(tmp_path: Path) -> No
         assert "flops, counted" in still.html(shown)
 
 
+@pytest.mark.parametrize(
+    "counted",
+    [
+        '{"0": {"figures": [{"name": "", "value": Infinity, "unit": "", "kind": "", "note": ""}]}}',
+        '{"0": {"figures": [{"name": "a", "value": NaN, "unit": "", "kind": "", "note": ""}]}}',
+        '{"0": {"figures": [{"name": "a"}]}}',
+        '{"0": {"figures": 3}}',
+        '{"0": []}',
+        '{"x": {}}',
+        "[]",
+        "7",
+    ],
+)
+def test_counters_that_are_none_are_refused(
+    saved: tuple[Profile, Path], tmp_path: Path, counted: str
+) -> None:
+    path = tmp_path / "strange.tlab"
+    path.write_bytes(saved[1].read_bytes())
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE profile SET data = ? WHERE key = 'counted'", (counted,))
+        db.commit()
+    with pytest.raises(TraceError, match="is damaged"):
+        load_profile(path)
+
+
+def test_a_file_from_before_counters_were_saved_opens(
+    saved: tuple[Profile, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "older.tlab"
+    path.write_bytes(saved[1].read_bytes())
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("DELETE FROM profile WHERE key = 'counted'")
+        db.commit()
+    assert load_profile(path).counted == {}
+
+
 def test_without_counters_no_kernel_says_that_it_has_none(saved: tuple[Profile, Path]) -> None:
     desk = TimelineDesk(saved[0])
     run = int(np.flatnonzero(saved[0].table["kernel"] >= 0)[0])

@@ -9,6 +9,7 @@ Opening one runs no code from it. `tinylab.load` reads the record of the same fi
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import zlib
 from contextlib import closing
@@ -169,7 +170,10 @@ def _read(facts: dict[str, Any], record: store.StoredRecord, where: str) -> Save
 
 
 def _counted(found: Any) -> dict[int, dict[str, Any]]:
-    """Counters of kernels as they were saved, with nothing in them but what is looked for."""
+    """Counters of kernels as they were saved, with nothing in them but what is looked for.
+
+    Raises: ValueError for a figure that is no number.
+    """
     counted = {}
     for number, row in found.items():
         figures = [
@@ -179,6 +183,8 @@ def _counted(found: Any) -> dict[int, dict[str, Any]]:
             }
             for f in row.get("figures", [])
         ]  # fmt: skip
+        if not all(math.isfinite(figure["value"]) for figure in figures):
+            raise ValueError("a counter is not finite")
         notes = [str(note) for note in row.get("notes", [])]
         message = str(row.get("message", ""))
         counted[int(number)] = {"figures": figures, "notes": notes, "message": message}
