@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,8 +15,8 @@ import tinylab
 from tinylab import Context, GlobalCounters, Tensor, TinyJit
 from tinylab.device import Buffer
 from tinylab.dtype import dtypes
-from tinylab.errors import CaptureError
-from tinylab.profiler import recorder, table as table_module
+from tinylab.errors import CaptureError, TinylabError
+from tinylab.profiler import compare, load_profile, read_capture, recorder, table as table_module
 from tinylab.profiler.collected import Profile
 from tinylab.trace import events
 from tinylab.uop import rewrite
@@ -368,6 +370,31 @@ def test_tables_as_numpy_columns(three_runs: Profile):
 
 
 _NO_ROWS: dict[str, list[int]] = {name: [] for name in table_module.COLUMNS}
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda p: p.top("3"), "top: count is an int, not '3'"),
+        (lambda p: p.top(-1), "the top -1 kernels are none"),
+        (lambda p: p.top(cout=3), "top takes no keyword 'cout'"),
+        (lambda p: p.search(5), "search: words is a string, not 5"),
+        (lambda p: p.event("x"), "event: row is an int, not 'x'"),
+        (lambda p: p.compare(3), "compare: other is a Profile, not 3"),
+        (lambda p: compare(p, None), "compare: after is a Profile, not None"),
+        (lambda p: load_profile(3), "load_profile: path is a string or a Path, not 3"),
+        (lambda p: read_capture(3), "read_capture: path is a string or a Path, not 3"),
+    ],
+)
+def test_wrong_arguments_are_answered_with_a_sentence(
+    three_runs: Profile, ask: Callable[[Profile], object], sentence: str
+):
+    with pytest.raises(TinylabError, match=re.escape(sentence)):
+        ask(three_runs)
+
+
+def test_one_lane_may_be_named_alone(three_runs: Profile):
+    assert list(three_runs.select(lanes="CPU kernels").lanes) == ["CPU kernels"]
 
 
 def test_a_column_that_is_not_there_is_a_sentence(three_runs: Profile):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.arguments import explained
 from tinylab.profiler.checked import Checked, read_json
 from tinylab.profiler.code.disassemble import Disassembly, disassemble
 from tinylab.profiler.code.elf import CodeObject, read_code_object
@@ -224,6 +225,7 @@ def map_file(path: Path) -> memoryview:
         raise CaptureError(f"cannot read {path.name}: {e}") from None
 
 
+@explained
 def read_captures(*paths: str | Path) -> Captures:
     """Several captures, to compare their counters and traces.
 
@@ -232,6 +234,7 @@ def read_captures(*paths: str | Path) -> Captures:
     return Captures(tuple(read_capture(path) for path in paths))
 
 
+@explained
 def read_capture(path: str | Path, family: str | None = None) -> Capture:
     """The capture in a folder, the one that a capture.json describes, or a bare .sqtt stream.
 

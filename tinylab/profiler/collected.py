@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.arguments import explained_methods
 from tinylab.helpers.near import closest
 from tinylab.profiler import export, saved, stats
 from tinylab.profiler.recorder import KernelFacts, Recorder, is_null
@@ -336,14 +337,19 @@ class Profile:
     def top(
         self, count: int = 10, start: str | int | None = None, end: str | int | None = None
     ) -> list[dict[str, Any]]:
-        """The kernels that took longest, of all or between two moments (times or markers)."""
+        """The kernels that took longest, of all or between two moments (times or markers).
+
+        Raises: CaptureError for a number of kernels that is none, and for moments as `stretch`.
+        """
+        if count < 0:
+            raise CaptureError(f"the top {count} kernels are none", help="give 0 or more")
         return stats.by_name(self.table, self.stretch(start, end), count)
 
     def select(
         self,
         start: str | int | None = None,
         end: str | int | None = None,
-        lanes: Sequence[str] | None = None,
+        lanes: str | Sequence[str] | None = None,
         words: str = "",
     ) -> stats.Selection:
         """Count, sum, mean, median, longest and busy share between two moments, lane by lane.
@@ -447,3 +453,6 @@ class Profile:
             f'<profile "{self.name}": {state}{len(self.table)} events, '
             f"{len(self.facts)} kernels, {(end - start) / 1e6:.2f} ms>"
         )
+
+
+explained_methods(Profile)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.progress import tqdm
 from tinylab.profiler import saved
 from tinylab.profiler.chrome import read_chrome
@@ -29,6 +30,7 @@ def is_profile(path: Path) -> bool:
     )
 
 
+@explained
 def load_profile(
     path: str | Path,
     progress: Callable[[float], None] | None = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tinylab.helpers.arguments import explained
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.recorder import KernelFacts
 from tinylab.profiler.table import EventTable, Lane, drawn_order
@@ -29,6 +30,7 @@ class Comparison:
         return f"<comparison of {len(rows)} kernels: {change:+.2f} ms>"
 
 
+@explained
 def compare(before: Profile, after: Profile) -> Comparison:
     """Two profiles in one timeline, and their kernels as a table; shows in a notebook."""
     return Comparison(before, after)

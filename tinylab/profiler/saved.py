@@ -183,7 +183,7 @@ def _counted(found: Any) -> dict[int, dict[str, Any]]:
             }
             for f in row.get("figures", [])
         ]  # fmt: skip
-        if not all(math.isfinite(figure["value"]) for figure in figures):
+        if not all(math.isfinite(float(f["value"])) for f in row.get("figures", [])):
             raise ValueError("a counter is not finite")
         notes = [str(note) for note in row.get("notes", [])]
         message = str(row.get("message", ""))

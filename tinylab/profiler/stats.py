@@ -107,16 +107,18 @@ class Selection:
 def select(
     table: EventTable,
     stretch: tuple[int, int] | None = None,
-    lanes: Sequence[str] | None = None,
+    lanes: str | Sequence[str] | None = None,
     words: str = "",
 ) -> Selection:
     """Sums of the events that touch a stretch of time, see `Sums`.
 
-    lanes: only those of these names, see `lane_labels`. words: only events whose names hold them.
+    lanes: only those of these names, or of this one, see `lane_labels`. words: only events whose
+    names hold them.
 
     Raises: CaptureError for a lane that is not there.
     """
     known = lane_labels(table.lanes)
+    lanes = (lanes,) if isinstance(lanes, str) else lanes
     for name in lanes or ():
         if name not in known:
             raise CaptureError(f"there is no lane {name!r}", help=_near(name, known))
