@@ -11,7 +11,9 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tinylab.errors import CaptureError
@@ -63,11 +65,18 @@ def _damage_json(rng: random.Random, file: Path) -> str:
         value = json.loads(file.read_bytes())
     except ValueError:
         return "capture.json: damaged before"
+    key = alter(rng, value, _NUMBERS)
+    file.write_text(json.dumps(value))
+    return f"capture.json: {key}"
+
+
+def alter(rng: random.Random, value: Any, values: Sequence[object]) -> object:
+    """Gives one place in JSON data another value, or takes it away; the key of the place."""
     place, key = value, None
     while True:
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         if not keys:
-            break
+            return key
         key = rng.choice(keys)
         if isinstance(place[key], dict | list) and place[key] and rng.random() < 0.8:
             place = place[key]
@@ -75,10 +84,8 @@ def _damage_json(rng: random.Random, file: Path) -> str:
         if isinstance(place, dict) and rng.random() < 0.3:
             del place[key]
         else:
-            place[key] = rng.choice(_NUMBERS)
-        break
-    file.write_text(json.dumps(value))
-    return f"capture.json: {key}"
+            place[key] = rng.choice(values)
+        return key
 
 
 def read_all(folder: Path) -> None:

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
+import tinylab
+from tests.profiler.fuzz import alter
 from tests.profiler.profiles import many
+from tinylab import Tensor
 from tinylab.errors import TinylabError
-from tinylab.profiler import still
+from tinylab.profiler import profile_report, still
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.columns import pack
 from tinylab.profiler.export import to_chrome
@@ -47,7 +52,19 @@ def originals(folder: Path) -> list[tuple[str, bytes]]:
         else:
             to_chrome(profile, path)
         found.append((ending, path.read_bytes()))
-    return found
+    _counted().save(folder / "counted.tlab")
+    return [*found, (".tlab", (folder / "counted.tlab").read_bytes())]
+
+
+def _counted() -> Profile:
+    """A profile with a record beside it, and counters of its kernels."""
+    with tinylab.profile("counted", record=True) as p:
+        Tensor.ones(6, 11).contiguous().sum().realize()
+    figure = {"name": "flops", "value": 66, "unit": "operations", "kind": "counted", "note": "n"}
+    for kernel in p.kernels.values():
+        if kernel.number is not None:
+            p.counted[kernel.number] = {"figures": [figure], "notes": ["n"], "message": ""}
+    return p
 
 
 def reworded(rng: random.Random, whole: bytes) -> bytes:
@@ -60,8 +77,24 @@ def reworded(rng: random.Random, whole: bytes) -> bytes:
     return json.dumps(trace).encode()
 
 
+def rewritten(rng: random.Random, whole: bytes) -> bytes:
+    """A .tlab file with some of what it says of its profile changed for something else."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.deserialize(whole)
+        for _ in range(rng.choice((1, 3))):
+            key, data = rng.choice(db.execute("SELECT key, data FROM profile").fetchall())
+            value = [json.loads(data)]
+            alter(rng, value, _VALUES)
+            text = json.dumps(value[0]) if value else ""
+            db.execute("UPDATE profile SET data = ? WHERE key = ?", (text, key))
+        db.commit()
+        return db.serialize()
+
+
 def damaged(rng: random.Random, ending: str, whole: bytes) -> bytes:
     """A file with some of it changed."""
+    if ending == ".tlab" and rng.random() < 0.5:
+        return rewritten(rng, whole)
     if ending == ".json" and rng.random() < 0.6:
         return reworded(rng, whole)
     data = bytearray(whole)
@@ -100,6 +133,8 @@ def read_all(path: Path) -> None:
         pack(desk.answer("window", args)["columns"])
     desk.answer("select", {"start": start, "end": end})
     desk.answer("search", {"query": "r_1"})
+    list(profile_report.sections(profile))
+    profile_report.summary(profile)
     for event in range(min(5, page["events"])):
         desk.answer("event", {"event": event})
 
