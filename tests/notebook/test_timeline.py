@@ -449,6 +449,16 @@ def test_one_profile_in_several_views(notebook: Opener) -> None:
     nb.check()
 
 
+def test_views_that_come_at_once_each_get_their_picture(notebook: Opener) -> None:
+    """Each asks for its window before any is answered: none takes the place of another's."""
+    many = "from IPython.display import display\nfor _ in range(6): display(rec_profile)"
+    nb = notebook(LOAD, CELL, many, lab="one_shell_lab")
+    nb.run(0, 1, 2)
+    for number in range(7):
+        assert pixels(timeline(nb, number)) > 12
+    nb.check()
+
+
 def test_keys_on_a_busy_kernel_are_merged(notebook: Opener) -> None:
     nb = notebook(LOAD, CELL, "import time\ntime.sleep(6)", lab="one_shell_lab")
     nb.run(0, 1)
