@@ -251,6 +251,60 @@ def test_calls_of_a_schedule_know_their_methods(cached):
     assert found[1:] == [["softmax"]] * (len(found) - 1)
 
 
+def masked(x):
+    x[x > 3] = 0
+
+
+def picked(x):
+    x[Tensor([1, 2])] = 7.0
+
+
+def constant(x):
+    x[2:4] = 3
+
+
+def written_twice(x):
+    x[1] = x[2]
+
+
+@pytest.mark.parametrize(
+    ("write", "method"),
+    [
+        (constant, "__setitem__"),
+        (picked, "__setitem__"),
+        (masked, "__setitem__"),
+        (written_twice, "__setitem__"),
+        (lambda x: x.assign(0), "assign"),
+        (lambda x: x.assign(x.flip(0)), "assign"),
+        (lambda x: x.__iadd__(1), "assign"),
+        (lambda x: x[1:].assign(5.0), "assign"),
+    ],
+)
+def test_kernels_of_writes_know_their_methods(capsys, write, method):
+    x = Tensor(np.arange(8, dtype=np.float32)).realize()
+
+    def run():
+        write(x)
+        x.realize()
+
+    text = printed(capsys, 2, run)
+    lines = [line.split("GB/s)")[1] for line in text.splitlines() if line.startswith("***")]
+    assert lines
+    assert all(line.strip() for line in lines), text
+    assert method in lines[-1]
+
+
+def test_kernels_on_several_devices_know_their_methods():
+    devices = ("CPU:0", "CPU:1")
+    x = Tensor(np.ones((8, 8), np.float32)).realize()
+    for ring in (0, 2):
+        with Context(RING=ring):
+            columns, rows = (x.shard(devices, axis) for axis in (1, 0))
+            found = (columns @ rows).relu().schedule_linear().src
+        assert all(call.metadata for call in found)
+        assert {m.name for call in found for m in call.metadata} <= {"shard", "matmul", "relu"}
+
+
 def test_a_gradients_kernels_say_so():
     x, w = (Tensor(np.ones((4, 4), np.float32)).realize() for _ in range(2))
     (grad,) = (x @ w).relu().sum().gradient(w)

@@ -152,3 +152,24 @@ def test_the_counter_of_random_numbers_is_of_all_lines_that_drew():
 def test_a_constants_kernel_is_of_the_line_that_wants_it():
     source = "from tinygrad import Tensor\nb = Tensor(3) + 4\nb.item()\n"
     assert lines_and_runs(source) == [([3], 1)]
+
+
+WRITES = """\
+from tinygrad import Tensor
+a = Tensor.full((8,), 2.0).contiguous().realize()
+a[2:4] = 3
+a.realize()
+a.assign(0).realize()
+a += 1
+a.realize()
+a[a > 0] = 5
+a.realize()
+"""
+
+
+def test_kernels_of_writes_have_their_lines():
+    rec, lineage = lineage_of(WRITES, device="CPU")
+    lines = [set(lineage.kernel_lines(k.id)) for k in rec.kernels]
+    assert all(lines)
+    assert [found & {2, 3, 5, 6, 8} for found in lines[:4]] == [{2}, {3}, {5}, {6}]
+    assert set.union(*lines[4:]) == {8}

@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tinylab.dtype import dtypes
 from tinylab.errors import OperandError
 from tinylab.helpers.arguments import PYTHON_ERRORS, explained, explained_error, shown
 from tinylab.helpers.context import TRACEMETA
@@ -18,13 +17,15 @@ from tinylab.opcodes import Ops
 from tinylab.tensor.core import TensorCore, live, mark_of
 from tinylab.trace import provenance
 from tinylab.trace.record import active
+from tinylab.uop.intern import is_size
 from tinylab.uop.ops import UOp
 
 
 class _Inside(threading.local):
-    """Whether this thread is inside a tensor method already: only the outermost one is noted."""
+    """The tensor method that this thread is inside of: only the outermost one is noted."""
 
-    busy = False
+    name: str | None = None
+    given: tuple[UOp, ...] = ()
 
 
 _inside = _Inside()
@@ -45,11 +46,6 @@ def tensors_in(values: Iterable[Any]) -> Iterator[TensorCore]:
             yield from tensors_in(value)
 
 
-def _is_size(node: UOp) -> bool:
-    """Whether a node is part of a shape, which many values share."""
-    return node.dtype is dtypes.weakint or (node.op is Ops.STACK and not node.src)
-
-
 def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool = False) -> None:
     """Mark the nodes between results and what was there before as made by a method."""
     records = active()
@@ -60,7 +56,7 @@ def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool 
     stack, seen = list(roots), set(known)
     while stack:
         node = stack.pop()
-        if node in seen or node.op in _LEAVES or _is_size(node):
+        if node in seen or node.op in _LEAVES or is_size(node):
             continue
         seen.add(node)
         if node.metadata is None:
@@ -72,17 +68,30 @@ def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool 
         stack.extend(node.src)
 
 
-def publish(result: Any, name: str, args: Iterable[Any]) -> Any:
-    """Take a method's result as something the user holds from now on."""
+def note_realized(roots: Iterable[UOp]) -> None:
+    """Mark what a method made itself and realizes on its way."""
+    name = _inside.name
+    made = [x for x in roots if x not in _inside.given]
+    if name is not None and made:
+        note_nodes(made, name, {x for u in _inside.given for x in u.toposort()})
+
+
+def publish(result: Any, name: str, given: list[tuple[TensorCore, UOp]]) -> Any:
+    """Take a method's result as something the user holds from now on.
+
+    given: the tensors among its arguments, with what they held before.
+    """
     found = list(tensors_in((result,)))
+    written = [t for t, held in given if t.uop is not held and t.uop.base.op is Ops.AFTER]
+    if written:
+        note_nodes([t.uop for t in written], name, {x for _, u in given for x in (u, u.base)})
     if found:
-        given = list(tensors_in(args))
-        if len(given) == 1 and len(found) == 1 and found[0].uop is given[0].uop:
+        if len(given) == 1 and len(found) == 1 and found[0].uop is given[0][0].uop:
             live.add(found[0])
             return result
-        note_nodes([t.uop for t in found], name, {t.uop for t in given})
+        note_nodes([t.uop for t in found], name, {t.uop for t, _ in given})
         marks = 0
-        for t in given:
+        for t, _ in given:
             marks |= t._marks
         for t in found:
             t._marks = marks | mark_of(t.uop)
@@ -96,11 +105,12 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # a notebook shows the lines that mean something
-        if _inside.busy:
+        if _inside.name is not None:
             return function(*args, **kwargs)
-        _inside.busy = True
+        given = [(t, t.uop) for t in tensors_in((*args, *kwargs.values()))]
+        _inside.name, _inside.given = name, tuple(u for _, u in given)
         try:
-            result = publish(function(*args, **kwargs), name, (*args, *kwargs.values()))
+            result = publish(function(*args, **kwargs), name, given)
         except PYTHON_ERRORS as error:
             found = explained_error(function, name, args, kwargs, error)
             if args and not isinstance(args[0], (TensorCore, type)):
@@ -109,7 +119,7 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise found from error
         finally:
-            _inside.busy = False
+            _inside.name, _inside.given = None, ()
         return result
 
     return method
@@ -143,7 +153,7 @@ def viewing(function: Callable[..., Any]) -> Callable[..., Any]:
 def note_methods(cls: type) -> None:
     """Wrap every public method of a class, wherever it is inherited from."""
     for name in dir(cls):
-        if name.startswith("_") and name != "__getitem__":
+        if name.startswith("_") and name not in ("__getitem__", "__setitem__"):
             continue
         raw = inspect.getattr_static(cls, name)
         if name == "sequential":  # what it calls is noted

@@ -35,7 +35,7 @@ from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk
 from tinylab.tensor.core import ANYTHING, canonical, live, mark_of
-from tinylab.tensor.noting import note_methods, note_nodes
+from tinylab.tensor.noting import note_methods, note_nodes, note_realized
 from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated
 from tinylab.tensor.random import counters_of
 from tinylab.tensor.writing import assign, operand, setitem, stored_copy
@@ -476,6 +476,7 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
     if not wanted:
         return
     roots = [t.uop for t in wanted]
+    note_realized(roots)
     streams = counters_of(roots)
     device = next((u.device for u in roots if isinstance(u.device, str)), None)
     counters = [counter for _, counter in streams]

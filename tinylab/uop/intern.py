@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tinylab.dtype import DType
+from tinylab.dtype import DType, dtypes
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
@@ -65,6 +65,34 @@ def carry_metadata(old: UOp, new: UOp) -> UOp:
     if metadata is not None and new.metadata is None:
         new.metadata = metadata
     return new
+
+
+def is_size(x: UOp) -> bool:
+    """Whether a node is part of a shape, or a place: many values share it."""
+    return x.dtype is dtypes.weakint or (x.op is Ops.STACK and not x.src)
+
+
+# Storage, reading it, literals and loops belong to no method.
+_OF_NO_METHOD = frozenset({Ops.BUFFER, Ops.PARAM, Ops.CONST, Ops.RANGE, Ops.SINK, Ops.INDEX})
+
+
+def hand_on_metadata(old: UOp, new: UOp) -> None:
+    """All that was made for another node's place comes from the tensor methods that it came from.
+
+    Nodes that have methods keep theirs, so each is visited once, whatever rules make.
+    """
+    metadata = old.metadata
+    known, stack = {old, *old.src}, [new]
+    while stack:
+        x = stack.pop()
+        if x in known or x.metadata is not None or x.op in _OF_NO_METHOD:
+            continue
+        known.add(x)
+        if is_size(x):
+            continue
+        if x.op is not Ops.AFTER:  # who reads what was stored is another method
+            x.metadata = metadata
+        stack.extend(x.src)
 
 
 def make(op: Ops, dtype: DType, src: tuple[UOp, ...] = (), arg: Any = None, tag: Any = None) -> UOp:

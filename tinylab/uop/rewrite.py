@@ -17,7 +17,7 @@ from tinylab.errors import RewriteError
 from tinylab.helpers.context import REWRITE_STACK_LIMIT
 from tinylab.opcodes import Ops
 from tinylab.uop.infer import infer_dtype
-from tinylab.uop.intern import carry_metadata, make
+from tinylab.uop.intern import carry_metadata, hand_on_metadata, make
 from tinylab.uop.matcher import PatternMatcher, Rule
 from tinylab.uop.pattern import Place, UPat, place_of_caller
 
@@ -101,6 +101,8 @@ class RewriteContext:
         if found is None:
             return None
         self.last_rule = found[1]
+        if getattr(node, "_metadata", None) is not None:
+            hand_on_metadata(node, found[0])
         return found[0]
 
     def _find_logged(self, pm: PatternMatcher, node: UOp) -> UOp | None:
@@ -113,6 +115,8 @@ class RewriteContext:
         self.last_rule = rule
         assert self.log is not None, "only with a log"
         self.log.append((rule, node, result, elapsed))
+        if getattr(node, "_metadata", None) is not None:
+            hand_on_metadata(node, result)
         return result
 
     def _endless(self, rules: list[Rule]) -> NoReturn:
