@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import subprocess
 import sys
@@ -244,3 +245,56 @@ def test_a_variable_may_be_the_first_thing_that_is_made() -> None:
     code = "from tinylab import Variable; print(Variable('n', 1, 9).bind(3).render())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "n"
+
+
+# *** writes that read their own buffer at places that only a run knows
+
+
+def reasons(t: Tensor) -> list[str]:
+    return [call.arg.aux.split(":")[0] for call in t.linear_with_vars()[0].src]
+
+
+COPIED = ["the update reads its own buffer through another view", "a write in place"]
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_an_overlap_that_depends_on_variables_is_right_for_all_of_them(jitted: bool) -> None:
+    def move(x: Tensor, to: UOp, come_from: UOp) -> Tensor:
+        return x[to : to + 3].assign(x[come_from : come_from + 3] * 2).realize()
+
+    run = TinyJit(move) if jitted else move
+    for to, come_from in itertools.product(range(7), range(7)):
+        x = Tensor(LINE).realize()
+        run(x, Variable("to", 0, 6).bind(to), Variable("come_from", 0, 6).bind(come_from))
+        wanted = LINE.copy()
+        wanted[to : to + 3] = LINE[come_from : come_from + 3] * 2
+        np.testing.assert_array_equal(x.numpy(), wanted)
+
+
+LINE = np.arange(10, dtype=np.float32)
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_an_overlap_of_symbolic_length(size: int) -> None:
+    n = Variable("n", 1, 9).bind(size)
+    x, y, z = (Tensor(LINE).realize() for _ in range(3))
+    x[1 : n + 1].assign(x[:n])
+    y[:n].assign(y[:n].flip(0))
+    z[:n] += z[:n]
+    wanted = [LINE.copy() for _ in range(3)]
+    wanted[0][1 : size + 1] = LINE[:size]
+    wanted[1][:size] = LINE[:size][::-1]
+    wanted[2][:size] *= 2
+    for found, right in zip((x, y, z), wanted, strict=True):
+        np.testing.assert_array_equal(found.numpy(), right)
+
+
+def test_what_is_copied_first_is_what_may_overlap() -> None:
+    v = Variable("v", 0, 6).bind(2)
+    same, further, turned = (Tensor(LINE).realize() for _ in range(3))
+    found = [
+        reasons(same[v : v + 2].assign(same[v : v + 2] * 2)),
+        reasons(further[v : v + 2].assign(further[v + 1 : v + 3])),
+        reasons(turned[v : v + 2].assign(turned[: v + 2].flip(0)[:2])),
+    ]
+    assert found == [["a write in place"], COPIED, COPIED]
