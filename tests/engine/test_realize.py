@@ -229,6 +229,25 @@ def test_debug_1_says_how_much_was_scheduled_from_where_and_what_it_took(capsys)
     assert "scheduled     1 kernels" in printed(capsys, 3, (x + 2).realize)
 
 
+def test_debug_1_shows_a_bar_while_kernels_are_compiled(capsys):
+    def bar(run, level: int = 1) -> str:
+        capsys.readouterr()
+        with Context(DEBUG=level, NO_COLOR=1):
+            run()
+        return capsys.readouterr().err
+
+    count = len(softmaxes().schedule_linear().src)
+    text = bar(softmaxes().realize)
+    assert text.startswith("\rcompiling:   0%|")
+    assert "100%|" in text
+    assert f"| {count}/{count} [" in text
+    assert text.endswith("\n")
+    assert bar(softmaxes().realize) == ""  # known: nothing is compiled
+    assert bar((Tensor([1.0]).realize() + 1).realize) == ""  # one kernel
+    x = Tensor(np.ones((16, 16), np.float32)).realize()
+    assert bar(((x @ x).softmax().contiguous() @ x).realize, 0) == ""
+
+
 def test_debug_2_says_which_methods_a_kernel_comes_from(capsys):
     x = Tensor(np.ones((4, 4), np.float32)).realize()
     text = printed(capsys, 2, lambda: ((x @ x) + 1).relu().sum(0).to("CPU:1").realize())

@@ -12,6 +12,7 @@ from tinylab.device import Compiler, Device, Program, TinyELF
 from tinylab.engine.process_replay import note_kernel
 from tinylab.errors import CompileError
 from tinylab.helpers.context import CAPTURE_PROCESS_REPLAY, DEBUG
+from tinylab.helpers.progress import tqdm
 from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import Ops
 from tinylab.renderer import Estimates
@@ -24,6 +25,16 @@ from tinylab.uop.printer import listing
 _MOST_LOADED = 4096
 _loaded: OrderedDict[tuple[str, UOp], Program[Any]] = OrderedDict()
 _compiled: OrderedDict[tuple[UOp, str, Target], UOp] = OrderedDict()
+
+
+def compiling(calls: Sequence[UOp]) -> Iterator[UOp]:
+    """The calls one after another, with a bar on stderr where DEBUG=1 wants to see it."""
+    kernels = sum(call.src[0].op is Ops.SINK for call in calls)
+    with tqdm[UOp](total=kernels, desc="compiling", disable=not DEBUG or kernels < 2) as bar:
+        for call in calls:
+            yield call
+            if call.src[0].op is Ops.SINK:
+                bar.update(1)
 
 
 def lower_kernel(

@@ -12,7 +12,7 @@ from typing import Any
 from tinylab.device import Buffer, Program
 from tinylab.engine.buffers import Arguments, device_of
 from tinylab.engine.capture import open_captures
-from tinylab.engine.compile import get_runtime, lower_kernel
+from tinylab.engine.compile import compiling, get_runtime, lower_kernel
 from tinylab.helpers.context import DEBUG, VALIDATE_WITH_CPU
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.text import ansipad, colored, size_to_str, time_to_str
@@ -76,7 +76,7 @@ class Plan:
         if len(self.steps) == len(calls):
             return
         steps = []
-        for index, call in enumerate(calls):
+        for index, call in enumerate(compiling(calls)):
             numbers = tuple(self.arguments.numbers[a] for a in call.src[1:])
             if call.src[0].op is Ops.COPY:
                 steps.append(copy_step(call, numbers))

@@ -13,7 +13,7 @@ from tinylab.device import Buffer, Device
 from tinylab.engine.buffers import device_of
 from tinylab.engine.calls import with_beam
 from tinylab.engine.capture import schedule_listener
-from tinylab.engine.compile import get_runtime, lower_kernel
+from tinylab.engine.compile import compiling, get_runtime, lower_kernel
 from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.opcodes import Ops
 from tinylab.schedule import Schedule, is_internal
@@ -141,7 +141,7 @@ def _graph_calls(call: UOp) -> tuple[UOp, ...]:
 def compile_linear(linear: UOp, beam: int | None = None) -> UOp:
     """The same LINEAR with every kernel as a PROGRAM; beam: how wide the search for its opts is."""
     calls = []
-    for call in with_beam(linear, beam).src:
+    for call in compiling(with_beam(linear, beam).src):
         body = call.src[0]
         if body.op is Ops.SINK:
             body = lower_kernel(body, device_of(call))
