@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from tinylab import Tensor
+from tinylab.engine.realize import to_store
 from tinylab.opcodes import Ops
+from tinylab.tensor import live
 from tinylab.uop.ops import UOp
 
 
@@ -128,3 +130,22 @@ def test_values_of_many_parts() -> None:
     found = parts[0].stack(*parts[1:])
     np.testing.assert_array_equal(found[:, 0, 0].numpy(), np.arange(400))
     assert found.sum().item() == 400 * 399 / 2 + 400
+
+
+def test_tensors_that_lie_in_memory_cost_nothing_when_another_is_computed():
+    many = [Tensor([float(n)]).realize() for n in range(50)]
+
+    def waiting() -> set[int]:
+        return {id(t) for t in live.to_compute(lambda uop: to_store(uop) is None)}
+
+    assert not {id(t) for t in many} & waiting()
+    many[3] += 1
+    many[4][:] = 7.0
+    view = many[5].reshape(1, 1)
+    view.assign(Tensor([[9.0]]))
+    pending = many[6] * 2
+    assert {id(t) for t in (*many[3:6], view, pending)} <= waiting()
+    pending.realize()
+    assert id(pending) not in waiting()
+    assert [many[n].item() for n in (3, 4, 5)] == [4.0, 7.0, 9.0]
+    assert pending.item() == 12.0

@@ -23,6 +23,7 @@ from tinylab.helpers.context import (
     SCACHE,
     SPEC,
 )
+from tinylab.helpers.measure import disable_gc
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import SETTINGS, Callified, callify, create_schedule
 from tinylab.schedule.effects import copied_first, is_write
@@ -339,7 +340,7 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
         return plan, True
     if fresh:
         callify(sink, by_rules=True)  # only to be heard
-    with events.span("schedule", "schedule"):
+    with events.span("schedule", "schedule"), disable_gc():
         schedule = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
     plan = schedule_cache[key] = Plan(schedule, Arguments(schedule.linear), fresh=fresh)
     if runs_now():

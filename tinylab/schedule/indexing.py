@@ -18,6 +18,7 @@ from tinylab.uop.symbolic import symbolic
 
 Index = tuple[UOp, ...]
 Sizes = tuple[Any, ...]
+_ZERO = UOp.const(0)
 
 
 @functools.lru_cache(maxsize=65536)
@@ -74,7 +75,7 @@ def flatten_index(idx: Index, shape: Sizes) -> UOp:
             continue
         term = plain if isinstance(stride, int) and stride == 1 else plain * stride
         total = term if total is None else total + term
-    flat = UOp.const(0) if total is None else simplified(total)
+    flat = _ZERO if total is None else simplified(total)
     return guarded(flat, guard)
 
 
@@ -85,7 +86,7 @@ def _split(flat: UOp, shape: Sizes) -> list[UOp]:
     found = []
     for axis, (size, stride) in enumerate(zip(shape, row_major_strides(shape), strict=True)):
         if isinstance(size, int) and size == 1:
-            found.append(guarded(UOp.const(0), guard))
+            found.append(guarded(_ZERO, guard))
             continue
         i = plain if isinstance(stride, int) and stride == 1 else plain // stride
         if axis:
@@ -177,14 +178,21 @@ def _through_pad(x: UOp, idx: Index) -> Index:
             continue
         moved = simplified(i.get_idx() + before * -1)
         inside: UOp | None = None
-        if not resolve(moved >= 0, False):
+        if not (moved.vmin >= 0 or (moved.variables() and resolve(moved >= 0, False))):
             inside = moved >= 0
-        if not resolve(moved < size, False):
+        if not _always_less(moved, size):
             inside = both(inside, moved < size)
         if inside is not None:
             inside = simplified(inside)
         found.append(guarded(moved, both(guard_of(i), inside)))
     return tuple(found)
+
+
+def _always_less(i: UOp, size: Any) -> bool:
+    """Whether an index stays below a size; where both are known numbers their bounds say it."""
+    if isinstance(size, int):
+        return bool(i.vmax < size) or (bool(i.variables()) and resolve(i < size, False))
+    return resolve(i < size, False)
 
 
 _THROUGH = {
@@ -216,8 +224,7 @@ def broadcast_index(idx: Index, shape: Sizes) -> Index:
     """The index of an operand that is broadcast: missing axes dropped, axes of size 1 at 0."""
     kept = idx[len(idx) - len(shape) :]
     return tuple(
-        UOp.const(0) if isinstance(s, int) and s == 1 else i
-        for i, s in zip(kept, shape, strict=True)
+        _ZERO if isinstance(s, int) and s == 1 else i for i, s in zip(kept, shape, strict=True)
     )
 
 

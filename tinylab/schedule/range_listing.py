@@ -25,7 +25,7 @@ _STORED = "***"
 
 
 def range_listing(
-    order: Sequence[UOp], accesses: Mapping[UOp, list[Access]], reasons: Mapping[UOp, str]
+    order: Sequence[UOp], accesses: Mapping[UOp, Iterable[Access]], reasons: Mapping[UOp, str]
 ) -> str:
     """The values of a graph from its outputs to its inputs, as they are read.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import itertools
 import math
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from tinylab.helpers.context import (
@@ -77,7 +78,7 @@ class RealizePoints:
         self.order = list(sink.toposort(enter_calls=False))
         self.numbers = itertools.count()
         self.reasons: dict[UOp, str] = {}
-        self.accesses: dict[UOp, list[Access]] = {}
+        self.accesses: dict[UOp, dict[Access, None]] = {}  # each way once, in order
         self._force()
         self.cuts: dict[UOp, str] = {} if earlier is None else earlier.cuts
         self.reasons = {**self.cuts, **self.reasons}
@@ -159,11 +160,8 @@ class RealizePoints:
         self._read(value, access)
 
     def _read(self, x: UOp, access: Access) -> None:
-        if x._shape is None:
-            return
-        known = self.accesses.setdefault(x, [])
-        if access not in known:
-            known.append(access)
+        if x._shape is not None and x.op is not Ops.CONST:
+            self.accesses.setdefault(x, {})[access] = None
 
     def _follow(self, x: UOp, access: Access) -> None:
         """How x, computed at this access, reads its own sources."""
@@ -182,7 +180,7 @@ class RealizePoints:
 
     # *** the decision
 
-    def _why_store(self, x: UOp, found: list[Access]) -> str | None:
+    def _why_store(self, x: UOp, found: Collection[Access]) -> str | None:
         """The reason to store a value that is read in these ways; None to compute it there."""
         cost, has_reduce, has_iota, _ = self.costs[x]
         if cost == 0 and not has_reduce:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.device import Device, canonicalize_device
@@ -34,17 +34,46 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """The tensors that someone holds, by identity and weakly."""
+    """The tensors that someone holds, by identity and weakly.
+
+    Those that only look at memory are told apart, so that a computation costs nothing for each.
+    """
 
     def __init__(self) -> None:
         self._refs: dict[int, weakref.ref[Any]] = {}
+        self._open: dict[int, weakref.ref[Any]] = {}
 
     def add(self, tensor: Any) -> None:
         """Hold a tensor in mind."""
         key = id(tensor)
         if key not in self._refs:
-            refs = self._refs
-            refs[key] = weakref.ref(tensor, lambda _: refs.pop(key, None))
+            refs, unsettled = self._refs, self._open
+
+            def gone(_: object) -> None:
+                refs.pop(key, None)
+                unsettled.pop(key, None)
+
+            refs[key] = weakref.ref(tensor, gone)
+        self._open[key] = self._refs[key]
+
+    def changed(self, tensor: Any) -> None:
+        """A tensor that may be held has another value now, which may not lie in memory."""
+        found = self._refs.get(id(tensor))
+        if found is not None:
+            self._open[id(tensor)] = found
+
+    def to_compute(self, in_memory: Callable[[UOp], bool]) -> list[Any]:
+        """The tensors whose values do not lie in memory; those that do are not looked at again."""
+        found = []
+        for key, ref in list(self._open.items()):
+            tensor = ref()
+            if tensor is None:
+                continue
+            if in_memory(tensor.uop):
+                self._open.pop(key, None)
+            else:
+                found.append(tensor)
+        return found
 
     def __iter__(self) -> Iterator[Any]:
         return (t for ref in list(self._refs.values()) if (t := ref()) is not None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tinylab.engine.linear import deferred
 from tinylab.errors import ScheduleError
 from tinylab.schedule import callify
+from tinylab.tensor.core import live
 from tinylab.tensor.sharding import TensorSharding
 from tinylab.uop.ops import UOp
 
@@ -67,4 +68,5 @@ class TensorScheduling(TensorSharding):
         call = called.body.call(*called.inputs, name="callify")
         for n, t in enumerate((self, *lst)):
             t.uop = call.gettuple(n)
+            live.changed(t)
         return self

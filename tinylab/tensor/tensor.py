@@ -507,7 +507,8 @@ def _concerned(roots: Sequence[UOp], becomes: dict[UOp, UOp]) -> Iterable[Tensor
     if len(roots) > 16 or any(x.op is Ops.AFTER for x in becomes):
         return live
     marks = [mark_of(u) for u in roots]
-    return [t for t in live if any(t._marks & m == m for m in marks)]
+    waiting = live.to_compute(lambda uop: to_store(uop) is None)
+    return [t for t in waiting if any(t._marks & m == m for m in marks)]
 
 
 def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:

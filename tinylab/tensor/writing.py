@@ -17,7 +17,7 @@ from tinylab.mixin.base import shape_text
 from tinylab.mixin.buckets import buckets, too_many
 from tinylab.mixin.indexing import flat_places, parse_index, slice_view, take, tensor_axes
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.tensor.core import ANYTHING
+from tinylab.tensor.core import ANYTHING, live
 from tinylab.tensor.data import empty_uop
 from tinylab.uop.ops import UOp
 
@@ -111,6 +111,7 @@ def _owner(t: Tensor) -> Tensor:
 def _holds(t: Tensor, uop: UOp) -> None:
     """Give a tensor another value; what may be below it is no longer what it was made of."""
     t.uop, t._marks = uop, ANYTHING
+    live.changed(t)
 
 
 def _steps_to(view: UOp, base: UOp) -> list[UOp] | None:
