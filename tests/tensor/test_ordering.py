@@ -124,6 +124,15 @@ def test_gradient_of_many_reads(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(found[1], wanted[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 4128, 5000, 8192 + 33])
+def test_long_rows_sorted_whole(n: int) -> None:
+    values = RNG.integers(0, n // 2, (2, n)).astype(np.float32)
+    found, places = Tensor(values).sort()
+    order = np.argsort(values, axis=-1, kind="stable")
+    np.testing.assert_array_equal(places.numpy(), order)
+    np.testing.assert_array_equal(found.numpy(), np.take_along_axis(values, order, -1))
+
+
 @pytest.mark.parametrize("name", list(READS))
 def test_gradient_added_row_by_row(name: str) -> None:
     shape, read = READS[name]

@@ -30,6 +30,10 @@ T = TypeVar("T", bound="TensorOrdering")
 RUN = 32
 # Elements that one step of a merge puts out, one after the other; it divides RUN.
 GROUP = 16
+# The same where long rows are sorted whole: fewer steps that look for their place (a million
+# elements: 0.18 s of processor time with 16, 0.14 s with 64). It divides two runs.
+LARGE_GROUP = 64
+_LONG = 4096
 
 
 class TensorOrdering(TensorRandom):
@@ -48,12 +52,13 @@ class TensorOrdering(TensorRandom):
         if self.uop.axis == last:
             # What is cut along this axis comes together on every device.
             return self[..., self._iota(n, dtypes.int32)]._ordered(count)
-        runs = Runs(min(n, RUN), n if n <= RUN else _rounded(n, RUN))
+        group = LARGE_GROUP if n >= _LONG and largest(count) == n else GROUP
+        runs = Runs(min(n, RUN), n if n <= RUN else _rounded(n, max(RUN, group)), group)
         keys = self._filled_up(runs.width, self.dtype.max)
         found = _call(_sort_runs, keys._pair(runs.width), [keys], runs)
         spare: list[Self] = []
         while runs.size < runs.width:
-            merged = runs.merged(_rounded(largest(count), GROUP))
+            merged = runs.merged(_rounded(largest(count), group))
             # A merge writes where the one before the last did, if that has its size.
             fits = spare and spare[0].shape[-1] == merged.width
             into = spare if fits else keys._pair(merged.width)
@@ -122,17 +127,21 @@ def _rows_of_sums(g: UOp, call: UOp) -> tuple[None, None, UOp]:
 
 
 class Runs(NamedTuple):
-    """Sorted runs of `size` elements, side by side in rows of `width`; the last may be shorter."""
+    """Sorted runs of `size` elements, side by side in rows of `width`; the last may be shorter.
+
+    group: how many elements one step of a merge puts out.
+    """
 
     size: int
     width: int
+    group: int = GROUP
 
     def merged(self, keep: int) -> Runs:
         """What merging two and two gives, of which the first `keep` stay."""
         pairs = -(-self.width // (2 * self.size))
         size = min(2 * self.size, keep)
         last = self.width - (pairs - 1) * 2 * self.size
-        return Runs(size, (pairs - 1) * size + min(size, last))
+        return Runs(size, (pairs - 1) * size + min(size, last), self.group)
 
 
 def _rounded(n: int, step: int) -> int:
@@ -206,8 +215,8 @@ def _merge_runs(out: UOp, places: UOp, keys: UOp, came_from: UOp, runs: Runs, me
     rows, size = keys.numel() // runs.width, runs.size
     out, places = (p.reshape(p.numel()) for p in (out, places))
     keys, came_from = (p.reshape(p.numel()) for p in (keys, came_from))
-    row, step = UOp.range(rows, 0), UOp.range(merged.width // GROUP, 1)
-    first = step * GROUP
+    row, step = UOp.range(rows, 0), UOp.range(merged.width // merged.group, 1)
+    first = step * merged.group
     number, at = first // merged.size, first % merged.size
     begin = number * (2 * size)
     left = (begin * -1) + runs.width
@@ -222,7 +231,7 @@ def _merge_runs(out: UOp, places: UOp, keys: UOp, came_from: UOp, runs: Runs, me
 
     taken = _largest(comes_before, size, step, axis=2)
 
-    g = UOp.range(GROUP, 3, AxisType.LOOP)
+    g = UOp.range(merged.group, 3, AxisType.LOOP)
     i = taken.after(g)[0].cast(dtypes.weakint)
     j = at + g - i
     ours = (i < pair.len_a) & pair.takes(keys, i, j)
