@@ -225,6 +225,17 @@ def test_a_loop_that_carries_a_value_is_left_alone() -> None:
         applied(KERNELS["accumulated"](), Opt(OptOps.UNROLL, 0, 2))
 
 
+@pytest.mark.parametrize(("rows", "together"), [(64, 4), (63, 3), (66, 3), (62, 2), (61, 1)])
+def test_rows_of_a_padded_reduction_share_its_masks(rows: int, together: int) -> None:
+    """1000 is no multiple of a vector: what is masked is masked for several rows at once."""
+    opts = do_to_program(row_reduce(Ops.ADD, rows, 1000), renderer()).src[0].arg.applied_opts
+    if not any(opt.op is OptOps.PADTO for opt in opts):
+        pytest.skip("no wide vectors: nothing is padded here")
+    assert [opt.arg for opt in opts if opt.op is OptOps.UPCAST] == [together] * (together > 1)
+    plain = do_to_program(row_reduce(Ops.ADD, rows, 1024), renderer()).src[0].arg.applied_opts
+    assert {opt.op for opt in plain} == {OptOps.UNROLL}
+
+
 def in_order(size: int = 64) -> UOp:
     """x[i, j] = 2 x[i, j], i a LOOP of 4: memory that one loop would walk through as well."""
     i, j = UOp.range(4, 0, AxisType.LOOP), UOp.range(size, 1)

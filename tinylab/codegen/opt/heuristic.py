@@ -300,6 +300,10 @@ def _row_reduction(k: Scheduler, vector: UOp, width: int, tile: dict[RangeArg, i
     if rest is None or amount == 1 or not _try(k, OptOps.UNROLL, rest, amount):
         return
     vectors = _apply_tile(k, tile, TILE_VECTORS)
+    if vectors == 1 and any(opt.op is OptOps.PADTO for opt in k.applied_opts):
+        # Rows side by side share the masks of the last steps; twice as fast as one after another.
+        rows = _ranges(k, *FREE_KINDS)
+        vectors = _apply_tile(k, {r.arg: 4 for r in rows[-1:]}, 4)
     rest = _find(k, vector)
     if vectors == 1 and rest is not None:
         for extra in (4, 2):
