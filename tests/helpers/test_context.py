@@ -44,6 +44,23 @@ def test_a_value_of_the_wrong_type_is_named():
     assert "DEBUG=abc is not int" in done.stderr
 
 
+REFUSED = {name: s for name, s in SETTINGS.items() if s.lacks}
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_setting_that_would_do_nothing_is_refused(name):
+    setting = REFUSED[name]
+    other = setting.default + 1
+    with pytest.raises(RuntimeError, match=f"{name}={other} is not supported: ."):
+        Context(**{name: other}).__enter__()
+    with pytest.raises(ValueError, match="is not supported"):
+        setting.value = other
+    with Context(**{name: setting.default}):
+        assert setting == setting.default
+    done = fresh("import tinylab.helpers", **{name: str(other)})
+    assert f"{name}={other} is not supported" in done.stderr
+
+
 def test_context_nests_and_gives_back():
     before = DEBUG.value
     with Context(DEBUG=5):

@@ -68,12 +68,16 @@ class ContextVar(Generic[T]):
     DEBUG = ContextVar("DEBUG", 0, "what to print");  DEBUG >= 2  ->  False
     """
 
-    def __init__(self, key: str, default_value: T, help: str = "") -> None:
+    def __init__(self, key: str, default_value: T, help: str = "", lacks: str = "") -> None:
+        """The setting called `key`.
+
+        lacks: what tinylab lacks for it; then a value other than the default is refused.
+        """
         if key in SETTINGS:
             raise SettingError(f"attempt to recreate ContextVar {key}")
-        self.key, self.help = key, help
+        self.key, self.help, self.lacks = key, help, lacks
         self.default: T = default_value
-        self._everywhere: T = getenv(key, default_value)
+        self._everywhere: T = self.checked(getenv(key, default_value))
         # What a Context has set in this thread; the empty tuple where none has.
         self._here: contextvars.ContextVar[tuple[T] | tuple[()]]
         self._here = contextvars.ContextVar(key, default=())
@@ -95,9 +99,14 @@ class ContextVar(Generic[T]):
     def checked(self, new: Any) -> T:
         """A value that this setting can have, out of another setting too.
 
-        Raises: SettingError for one of another type.
+        Raises: SettingError for one of another type, and where it would do nothing.
         """
         new = _plain(new)
+        if self.lacks and new != self.default:
+            raise SettingError(
+                f"{self.key}={new} is not supported: {self.lacks}",
+                help=f"leave it at {self.default}",
+            )
         for kind, what, asked in _VALUES:
             if isinstance(self.default, kind) and not hasattr(new, asked):
                 raise SettingError(f"{self.key} is {what}, not {new!r}", help=self.help or None)
@@ -249,7 +258,12 @@ NO_COLOR = ContextVar("NO_COLOR", 0, "no colours in printed text")
 
 # *** checks
 SPEC = ContextVar("SPEC", 0, "check 1 graphs between stages, 2 every node, 3 shapes, 4 text")
-CHECK_OOB = ContextVar("CHECK_OOB", 0, "prove index bounds with z3")
+CHECK_OOB = ContextVar(
+    "CHECK_OOB",
+    0,
+    "prove index bounds with z3",
+    lacks="bounds are proved in tinylab's tests; DEV=PYTHON checks each access as it runs",
+)
 VALIDATE_WITH_CPU = ContextVar("VALIDATE_WITH_CPU", 0, "run each kernel on the CPU too and compare")
 DISALLOW_BROADCAST = ContextVar(
     "DISALLOW_BROADCAST", 0, "1 refuses nodes whose sources differ in shape"
@@ -268,7 +282,8 @@ EMULATED_DTYPES = ContextVar("EMULATED_DTYPES", "", "comma list of dtypes to tre
 TRANSCENDENTAL = ContextVar(
     "TRANSCENDENTAL", 1, "2 = own sin, exp2, log2 even where there are native ones"
 )
-FLOAT16 = ContextVar("FLOAT16", 0, "image data in half")
+_NO_IMAGES = "there are no image buffers"
+FLOAT16 = ContextVar("FLOAT16", 0, "image data in half", lacks=_NO_IMAGES)
 ALLOW_TF32 = ContextVar("ALLOW_TF32", 0, "tensor cores may round float32 inputs")
 TRAINING = ContextVar("TRAINING", 0, "1 while training: dropout, batchnorm, Optimizer.step")
 
@@ -295,21 +310,31 @@ RING = ContextVar("RING", 1, "ring allreduce: 1 when big, 2 always")
 RING_ALLREDUCE_THRESHOLD = ContextVar("RING_ALLREDUCE_THRESHOLD", 256000, "from how many elements")
 ALL2ALL = ContextVar("ALL2ALL", 0, "all-to-all allreduce: 1 when big, 2 always")
 ALLREDUCE_CAST = ContextVar("ALLREDUCE_CAST", 1, "reduce half before a cast to float")
-IMAGE = ContextVar("IMAGE", 0, "dot and conv through image buffers")
-WINO = ContextVar("WINO", 0, "Winograd for 3x3 convolutions")
-OPENPILOT_HACKS = ContextVar("OPENPILOT_HACKS", 0, "rewrites for one known model")
+IMAGE = ContextVar("IMAGE", 0, "dot and conv through image buffers", lacks=_NO_IMAGES)
+WINO = ContextVar(
+    "WINO", 0, "Winograd for 3x3 convolutions", lacks="convolutions are summed as they are written"
+)
+OPENPILOT_HACKS = ContextVar(
+    "OPENPILOT_HACKS", 0, "rewrites for one known model", lacks="no model is treated in its own way"
+)
 
 # *** code generation
 NOOPT = ContextVar("NOOPT", 0, "no heuristics: axes stay as written")
 NOLOCALS = ContextVar("NOLOCALS", 0, "no workgroups")
 BEAM = ContextVar("BEAM", 0, "candidates that search keeps; 0 is off")
+# Permissions for targets that have tensor cores; none has any yet, and OptOps.TC says so.
 USE_TC = ContextVar("TC", 1, "tensor cores: 0 off, 1 on, 2 their shape only")
 TC_SELECT = ContextVar("TC_SELECT", -1, "which tensor core; -1 any that fits")
 TC_OPT = ContextVar("TC_OPT", 0, "1 several reduces and casts, 2 padding too")
 USE_ATOMICS = ContextVar(
     "USE_ATOMICS", 0, "rows that were read get their gradients added one by one, where they lie"
 )
-TUPLE_ORDER = ContextVar("TUPLE_ORDER", 1, "order lines by content: equal kernels, equal text")
+TUPLE_ORDER = ContextVar(
+    "TUPLE_ORDER",
+    1,
+    "order lines by content: equal kernels, equal text",
+    lacks="equal kernels are one node here and always have one text",
+)
 DISABLE_FAST_IDIV = ContextVar(
     "DISABLE_FAST_IDIV", 1, "0 = constant division by multiply and shift"
 )
