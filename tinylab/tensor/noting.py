@@ -20,12 +20,14 @@ from tinylab.trace.record import active
 from tinylab.uop.intern import is_size
 from tinylab.uop.ops import UOp
 
+# The tensors among a method's arguments, with what they held when it was called.
+Given = list[tuple[TensorCore, UOp]]
+
 
 class _Inside(threading.local):
     """The tensor method that this thread is inside of: only the outermost one is noted."""
 
-    name: str | None = None
-    given: tuple[UOp, ...] = ()
+    call: tuple[str, Given] | None = None
 
 
 _inside = _Inside()
@@ -70,17 +72,17 @@ def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool 
 
 def note_realized(roots: Iterable[UOp]) -> None:
     """Mark what a method made itself and realizes on its way."""
-    name = _inside.name
-    made = [x for x in roots if x not in _inside.given]
-    if name is not None and made:
-        note_nodes(made, name, {x for u in _inside.given for x in u.toposort()})
+    if _inside.call is None:
+        return
+    name, given = _inside.call
+    before = {u for _, u in given}
+    made = [x for x in roots if x not in before]
+    if made:
+        note_nodes(made, name, {x for u in before for x in u.toposort()})
 
 
-def publish(result: Any, name: str, given: list[tuple[TensorCore, UOp]]) -> Any:
-    """Take a method's result as something the user holds from now on.
-
-    given: the tensors among its arguments, with what they held before.
-    """
+def publish(result: Any, name: str, given: Given) -> Any:
+    """Take a method's result as something the user holds from now on."""
     found = list(tensors_in((result,)))
     written = [t for t, held in given if t.uop is not held and t.uop.base.op is Ops.AFTER]
     if written:
@@ -105,10 +107,10 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True  # a notebook shows the lines that mean something
-        if _inside.name is not None:
+        if _inside.call is not None:
             return function(*args, **kwargs)
         given = [(t, t.uop) for t in tensors_in((*args, *kwargs.values()))]
-        _inside.name, _inside.given = name, tuple(u for _, u in given)
+        _inside.call = name, given
         try:
             result = publish(function(*args, **kwargs), name, given)
         except PYTHON_ERRORS as error:
@@ -119,7 +121,7 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise found from error
         finally:
-            _inside.name, _inside.given = None, ()
+            _inside.call = None
         return result
 
     return method

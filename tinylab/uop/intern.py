@@ -72,8 +72,10 @@ def is_size(x: UOp) -> bool:
     return x.dtype is dtypes.weakint or (x.op is Ops.STACK and not x.src)
 
 
-# Storage, reading it, literals and loops belong to no method.
-_OF_NO_METHOD = frozenset({Ops.BUFFER, Ops.PARAM, Ops.CONST, Ops.RANGE, Ops.SINK, Ops.INDEX})
+# Storage, reading it, literals, loops and the bodies of kernels belong to no method.
+_OF_NO_METHOD = frozenset(
+    {Ops.BUFFER, Ops.PARAM, Ops.CONST, Ops.RANGE, Ops.INDEX, Ops.SINK, Ops.PROGRAM, Ops.LINEAR}
+)
 
 
 def hand_on_metadata(old: UOp, new: UOp) -> None:
@@ -90,9 +92,11 @@ def hand_on_metadata(old: UOp, new: UOp) -> None:
         known.add(x)
         if is_size(x):
             continue
-        if x.op is not Ops.AFTER:  # who reads what was stored is another method
+        if x.op is Ops.AFTER:  # who reads what was stored is another method
+            stack.extend(x.src[1:])  # the state before may be a chain of any length
+        else:
             x.metadata = metadata
-        stack.extend(x.src)
+            stack.extend(x.src)
 
 
 def make(op: Ops, dtype: DType, src: tuple[UOp, ...] = (), arg: Any = None, tag: Any = None) -> UOp:
