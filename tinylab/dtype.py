@@ -150,6 +150,18 @@ class DType:
             return True
         return (1 << (self.itemsize * 8 - (self.kind == "sint"))) - 1
 
+    @property
+    def has_infinity(self) -> bool:
+        """Whether some values are infinite; fp8 types but e5m2 have NaN alone."""
+        return self.kind == "float" and float_layout(self).special == "ieee"
+
+    @property
+    def lowest(self) -> int | float | bool:
+        """What no value of the type is less than: of floats without infinities the last one."""
+        if self.kind != "float" or self.has_infinity:
+            return self.min
+        return -float_layout(self).largest
+
     def const(self, value: ConstType) -> ConstType:
         """A Python value as a constant of this type: floats as ConstFloat, integers as int."""
         return as_const(value, self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from tinylab.dtype import least_upper_float
 from tinylab.errors import OperandError
 from tinylab.mixin.functions import FunctionsMixin
 from tinylab.opcodes import Ops
@@ -95,7 +96,7 @@ class ActivationMixin(FunctionsMixin):
 
     def logsigmoid(self) -> Self:
         """log(sigmoid(self))."""
-        return self.neg().softplus().neg()
+        return self.cast(least_upper_float(self.dtype)).neg().softplus().neg()
 
     def softsign(self) -> Self:
         """self / (1 + |self|)."""

@@ -99,7 +99,7 @@ class ConvMixin(LinalgMixin):
         (1, 1, 4, 4) -> (1, 1, 2, 2)
         """
         args = (kernel_size, stride, dilation, padding, ceil_mode)
-        windows, axes, _ = self._pooled(*args, self.dtype.min)
+        windows, axes, _ = self._pooled(*args, self.dtype.lowest)
         found = windows.max(axes)
         if not return_indices:
             return found

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tinylab.dtype import (
     ConstType,
-    DType,
     InvalidType,
     PyConst,
     dtypes,
@@ -17,6 +16,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import BroadcastError, DTypeError, OperandError
 from tinylab.mixin.base import Primitives, Shape, same_size, shape_text, size_text
+from tinylab.mixin.numbers import held, number_dtype, plain_number, side_of
 from tinylab.mixin.remainders import floor_quotient, remainder
 from tinylab.opcodes import Ops
 
@@ -43,8 +43,8 @@ class ElementwiseMixin(Primitives):
         if isinstance(x, InvalidType):
             return self.const(x, self.dtype)
         if not isinstance(x, (int, float)):
-            x = _plain_number(x)
-        return self.const(x, _number_dtype(x, self.dtype))
+            x = plain_number(x)
+        return self.const(x, number_dtype(x, self.dtype))
 
     def _operands(self, x: Any, reverse: bool, what: str) -> tuple[Self, Self]:
         """Both operands in one element type, their shapes checked."""
@@ -161,7 +161,8 @@ class ElementwiseMixin(Primitives):
 
     def sqrt_or_inf(self) -> Self:
         """The power 0.5: the square root, but inf at -inf as pow has it."""
-        return self.eq(-math.inf).where(math.inf, self.alu(Ops.SQRT))
+        root = self.alu(Ops.SQRT)
+        return self.eq(-math.inf).where(math.inf, root) if self.dtype.has_infinity else root
 
     def square(self) -> Self:
         """self * self."""
@@ -183,11 +184,11 @@ class ElementwiseMixin(Primitives):
 
     def maximum(self, x: Self | ConstType) -> Self:
         """The larger of the two; NaN if either is."""
-        return self._binop(Ops.MAX, x, False, "maximum")
+        return self._binop(Ops.MAX, held(x, self.dtype), False, "maximum")
 
     def minimum(self, x: Self | ConstType) -> Self:
         """The smaller of the two; NaN if either is."""
-        a, b = self._operands(x, False, "minimum")
+        a, b = self._operands(held(x, self.dtype), False, "minimum")
         return a._mirrored().alu(Ops.MAX, b._mirrored())._mirrored()
 
     def _mirrored(self) -> Self:
@@ -207,10 +208,10 @@ class ElementwiseMixin(Primitives):
             raise OperandError("clip: at least one of min_ and max_ must be given")
         found = self
         if min_ is not None:
-            low, value = found._operands(min_, True, "clip")
+            low, value = found._operands(held(min_, self.dtype), True, "clip")
             found = value.alu(Ops.CMPLT, low).where(low, value)
         if max_ is not None:
-            high, value = found._operands(max_, True, "clip")
+            high, value = found._operands(held(max_, self.dtype), True, "clip")
             found = high.alu(Ops.CMPLT, value).where(high, value)
         return found
 
@@ -220,12 +221,22 @@ class ElementwiseMixin(Primitives):
 
     # *** comparison
 
+    def _everywhere(self, value: bool) -> Self:
+        """One answer for all elements, where they are."""
+        known = self.cast(dtypes.bool)
+        never = known.alu(Ops.CMPNE, known)
+        return never.logical_not() if value else never
+
     def lt(self, x: Self | ConstType, reverse: bool = False) -> Self:
         """self < x; False where either is NaN."""
+        if side := side_of(x, self.dtype):
+            return self._everywhere((side > 0) is not reverse)
         return self._binop(Ops.CMPLT, x, reverse, "lt")
 
     def le(self, x: Self | ConstType, reverse: bool = False) -> Self:
         """self <= x; False where either is NaN."""
+        if side_of(x, self.dtype):
+            return self.lt(x, reverse)
         a, b = self._operands(x, reverse, "le")
         if a.dtype.kind == "float":
             return a.alu(Ops.CMPLT, b) | a.eq(b)
@@ -241,10 +252,14 @@ class ElementwiseMixin(Primitives):
 
     def ne(self, x: Self | ConstType) -> Self:
         """self != x; True where either is NaN."""
+        if side_of(x, self.dtype):
+            return self._everywhere(True)
         return self._binop(Ops.CMPNE, x, False, "ne")
 
     def eq(self, x: Self | ConstType) -> Self:
         """self == x; False where either is NaN."""
+        if side_of(x, self.dtype):
+            return self._everywhere(False)
         return self._binop(Ops.CMPNE, x, False, "eq").logical_not()
 
     def isnan(self) -> Self:
@@ -253,15 +268,15 @@ class ElementwiseMixin(Primitives):
 
     def isinf(self, detect_positive: bool = True, detect_negative: bool = True) -> Self:
         """Where the value is an infinity of a wanted sign."""
-        if self.dtype.kind != "float" or not (detect_positive or detect_negative):
-            return self.ne(self)
+        if not self.dtype.has_infinity or not (detect_positive or detect_negative):
+            return self._everywhere(False)
         signs = (math.inf, detect_positive), (-math.inf, detect_negative)
         found = [self.eq(infinity) for infinity, wanted in signs if wanted]
         return found[0] if len(found) == 1 else found[0] | found[1]
 
     def isfinite(self) -> Self:
         """Where the value is neither NaN nor an infinity."""
-        return self.abs().lt(math.inf) if self.dtype.kind == "float" else self.eq(self)
+        return self.abs().lt(math.inf) if self.dtype.has_infinity else self.eq(self)
 
     def isclose(
         self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
@@ -496,36 +511,6 @@ def _divided(a: S, x: float, b: S) -> S:
     if exact and abs(x) > 2.0**-100 and a.dtype.itemsize >= 4:
         return a.alu(Ops.MUL, a.const(1 / x, a.dtype))
     return a.alu(Ops.FDIV, b)
-
-
-def _plain_number(x: Any) -> PyConst:
-    """A numpy scalar as a Python number.
-
-    Raises: OperandError for what is no number.
-    """
-    item = getattr(x, "item", None)
-    value = item() if callable(item) and getattr(x, "ndim", 1) == 0 else x
-    if not isinstance(value, (int, float)):
-        raise OperandError(
-            f"{type(x).__name__} is no operand of a tensor", help="make a Tensor of it first"
-        )
-    return value
-
-
-def _number_dtype(x: PyConst, dtype: DType) -> DType:
-    """The type that a Python number takes beside a value of this type.
-
-    2, float16 -> float16;  2.5, int32 -> float32 (the default);  2, weakfloat -> weakfloat
-    """
-    weak = (
-        dtypes.bool
-        if isinstance(x, bool)
-        else dtypes.weakint
-        if isinstance(x, int)
-        else dtypes.weakfloat
-    )
-    found = least_upper_dtype(weak, dtype)
-    return found if dtypes.is_weak(dtype) else strong_dtype(found)
 
 
 def _two_numbers(cond: Any, x: PyConst, y: PyConst) -> tuple[Any, Any]:

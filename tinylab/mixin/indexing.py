@@ -221,7 +221,7 @@ class IndexingMixin(ScanMixin):
         if self._scatters_many(dim, index):
             return self._scatter_reduce_many(dim, index, src, reduce, include_self)
         hit, rows = self._scatter_hits(dim, index, src)
-        op, start = {"prod": (Ops.MUL, 1), "amax": (Ops.MAX, self.dtype.min)}.get(
+        op, start = {"prod": (Ops.MUL, 1), "amax": (Ops.MAX, self.dtype.lowest)}.get(
             reduce, (Ops.ADD, 0)
         )
         found = hit.where(rows, self.const(start, self.dtype))._reduce(op, -1, False)

@@ -102,7 +102,7 @@ class LinalgMixin(IndexingMixin):
             product = product * v
         product = product._broadcast_to(tuple(sizes[c] for c in names))
         gone = [i for i, c in enumerate(names) if c not in output]
-        found = product.sum(gone, dtype=dtype) if gone else product.cast(dtype or product.dtype)
+        found = (product.sum(gone, dtype=dtype) if gone else product).cast(dtype or product.dtype)
         left = [c for c in names if c in output]
         ordered: Self = found.permute(tuple(left.index(c) for c in output))
         return ordered

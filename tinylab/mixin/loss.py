@@ -37,7 +37,8 @@ class LossMixin(NormMixin):
     ) -> Self:
         """`binary_crossentropy` of sigmoid(self), without loss for large values."""
         yes = Y if pos_weight is None else Y * pos_weight
-        losses = yes * self.neg().softplus() + (1 - Y) * self.softplus()
+        logits = self.cast(least_upper_float(self.dtype))
+        losses = yes * logits.neg().softplus() + (1 - Y) * logits.softplus()
         return losses._do_reduction(reduction)
 
     def sparse_categorical_crossentropy(

@@ -91,7 +91,7 @@ class NormMixin(RandomMixin):
             attn_mask = self._tri(rows, columns, 1).logical_not()
         if attn_mask is not None:
             if attn_mask.dtype is dtypes.bool:
-                scores = attn_mask.where(scores, -math.inf)
+                scores = attn_mask.where(scores, scores.dtype.lowest)
             else:
                 scores = scores + attn_mask
         return scores.softmax(-1).cast(own).dropout(dropout_p) @ value

@@ -6,7 +6,6 @@ totals. The work is n times the block's size, not n squared, in as few kernels a
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.dtype import dtypes, strong_dtype, sum_acc_dtype
@@ -88,7 +87,7 @@ def _accumulated(x: S, op: Ops, axis: int) -> S:
 
 
 def _neutral(op: Ops, dtype: Any) -> Any:
-    return {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtype.min}[op]
+    return {Ops.ADD: 0, Ops.MUL: 1, Ops.MAX: dtype.lowest}[op]
 
 
 def _scan(x: S, op: Ops, axis: int) -> S:
@@ -143,7 +142,7 @@ def _log_windows(x: S, top: S, axis: int) -> S:
         return whole._shrink_axis(axis, 0, n)
     order = (*(i for i in range(x.ndim) if i != axis), axis)
     back = tuple(order.index(i) for i in range(x.ndim))
-    padded = x.permute(order)._pad_constant([(0, 0)] * last + [(n - 1, 0)], -math.inf)
+    padded = x.permute(order)._pad_constant([(0, 0)] * last + [(n - 1, 0)], x.dtype.lowest)
     shift = top.permute(order)
     powers = (padded._windows((n,), (1,), (1,)) - shift.unsqueeze(last + 1)).exp()
     return (powers._rop(Ops.ADD, (last + 1,)).log() + shift).permute(back)
@@ -158,7 +157,7 @@ def _scan_pairs(x: S, axis: int) -> S:
     while distance < largest(n):
         pads = [(0, 0)] * x.ndim
         pads[axis] = (distance, 0)
-        shifted = x._pad_constant(pads, -math.inf)._shrink_axis(axis, 0, n)
+        shifted = x._pad_constant(pads, x.dtype.lowest)._shrink_axis(axis, 0, n)
         x = x.logaddexp(shifted).contiguous()
         distance *= 2
     return x

@@ -176,5 +176,5 @@ def identity_element(op: Ops, dtype: DType) -> PyConst:
     if op is Ops.MUL:
         return convert(1, dtype)
     if op is Ops.MAX:
-        return dtype.min
+        return dtype.lowest
     raise SymbolicError(f"{op} has no identity element", help="ADD, MUL and MAX have one")

@@ -1,0 +1,59 @@
+"""Python numbers beside values: the type they take, and what a type has no room for."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from tinylab.dtype import DType, PyConst, dtypes, least_upper_dtype, strong_dtype
+from tinylab.errors import OperandError
+from tinylab.mixin.base import Primitives
+
+
+def plain_number(x: Any) -> PyConst:
+    """A numpy scalar as a Python number.
+
+    Raises: OperandError for what is no number.
+    """
+    item = getattr(x, "item", None)
+    value = item() if callable(item) and getattr(x, "ndim", 1) == 0 else x
+    if not isinstance(value, (int, float)):
+        raise OperandError(
+            f"{type(x).__name__} is no operand of a tensor", help="make a Tensor of it first"
+        )
+    return value
+
+
+def number_dtype(x: PyConst, dtype: DType) -> DType:
+    """The type that a Python number takes beside a value of this type.
+
+    2, float16 -> float16;  2.5, int32 -> float32 (the default);  2, weakfloat -> weakfloat
+    """
+    weak = (
+        dtypes.bool
+        if isinstance(x, bool)
+        else dtypes.weakint
+        if isinstance(x, int)
+        else dtypes.weakfloat
+    )
+    found = least_upper_dtype(weak, dtype)
+    return found if dtypes.is_weak(dtype) else strong_dtype(found)
+
+
+def side_of(x: Any, dtype: DType) -> int:
+    """Where an integer lies to all values of an integer type: -1 below, 1 above, 0 among them.
+
+    300, uint8 -> 1: every uint8 is less, as numpy says, though 300 wraps to 44 as an operand
+    """
+    if not dtypes.is_int(dtype) or dtypes.is_weak(dtype) or isinstance(x, Primitives):
+        return 0
+    if not hasattr(x, "__index__"):
+        return 0
+    value = operator.index(x)
+    return (value > dtype.max) - (value < dtype.min)
+
+
+def held(x: Any, dtype: DType) -> Any:
+    """A bound for values of a type: an integer that it has no room for becomes its last one."""
+    side = side_of(x, dtype)
+    return x if side == 0 else dtype.max if side > 0 else dtype.min
