@@ -116,10 +116,6 @@ def _missing(module: str, names: str, reason: str) -> None:
 
 
 _missing(
-    "tinygrad.helpers", "db_connection cpu_objdump capstone_flatdump amdgpu_disassemble", _TOOL
-)
-_missing("tinygrad.helpers", "fetch_fw", "firmware comes with its device")
-_missing(
     "tinygrad.uop.ops",
     "buffers rewrite_group RewriteTrace deconstruct_function tracked_ctxs tracked_keys uop_fields "
     "active_group active_rewrites _name_cnt SENTINEL TrackedGraphRewrite UOpMetaClass "

@@ -166,8 +166,7 @@ def test_a_script_runs_unchanged(tmp_path, real):
     assert done.stdout.strip() == f"['--fast', '3'] 6 {script}"
 
 
-# The last line of each script, as tinygrad 0.14.0 prints it on the CPU. The last one asks for older
-# names too, which tinygrad 0.14 no longer has.
+# The last line of each script, as tinygrad 0.14.0 prints it on the CPU.
 PRINTED = {
     "decoder": "[0.069, -0.015, 0.288, -0.017, 0.355, -0.32, -0.182, 0.008]",
     "denoiser": "74 [-0.923, 0.035, 0.955, -0.189, 0.769, -0.412]",

@@ -46,7 +46,8 @@ FILES = ["safe_load", "safe_save", "torch_load", "gguf_load", "tar_extract", "zi
 FACES = ["helpers", "dtype", "device", "uop.ops", "codegen.opt", "nn.state", "nn.optim"]
 NOT_CALLED = {
     "system", "panic", "wait_cond", "to_mv", "from_mv", "mv_address", "trange", "tqdm",
-    "diskcache_clear", "ContextVar", "select_first_inited", "amdgpu_disassemble", "cpu_objdump",
+    "diskcache_clear", "ContextVar", "select_first_inited", "amdgpu_disassemble",
+    "cpu_objdump", "db_connection",
 }  # fmt: skip
 # Tables of the interpreter, with numbers checked before; and what imports or asks what it is given.
 PLAIN = {"safe_exp2", "safe_pow", "fromimport", "get_child", "argsort", "i2u", "to_max_shape"}

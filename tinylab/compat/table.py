@@ -28,7 +28,12 @@ HOMES: dict[str, tuple[str, ...]] = {
     "tinygrad.engine.jit": ("tinylab.compat.graphs", "tinylab.engine.jit"),
     "tinygrad.schedule": ("tinylab.schedule", "tinylab.compat.schedules"),
     "tinygrad.function": ("tinylab.traced",),
-    "tinygrad.helpers": ("tinylab.helpers", "tinylab.compat.helpers", "tinylab.compat.events"),
+    "tinygrad.helpers": (
+        "tinylab.helpers",
+        "tinylab.compat.helpers",
+        "tinylab.compat.events",
+        "tinylab.compat.binaries",
+    ),
     "tinygrad.llm.gguf": ("tinylab.nn.gguf",),
     "tinygrad.ops": ("tinylab.uop.ops", "tinylab.compat.graph"),
     "tinygrad.schedule.memory": ("tinylab.schedule.plan_memory",),

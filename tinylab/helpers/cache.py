@@ -232,7 +232,7 @@ def fetch(
     subdir: str | None = None,
     gunzip: bool = False,
     allow_caching: bool = True,
-    headers: dict[str, str] | None = None,
+    headers: dict[str, str] = {},  # noqa: B006 (as scripts read it; it is never changed)
     sha256: str | None = None,
     extract: bool = False,
 ) -> pathlib.Path:
@@ -253,7 +253,7 @@ def fetch(
     path = _place(url, name, subdir, gunzip)
     if not (path.is_file() and allow_caching and not getenv("DISABLE_HTTP_CACHE")):
         path.parent.mkdir(parents=True, exist_ok=True)
-        data = _download(url, headers or {}, gunzip)
+        data = _download(url, headers, gunzip)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
             f.write(data)
         os.replace(f.name, path)

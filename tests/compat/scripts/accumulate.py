@@ -13,7 +13,7 @@ from tinygrad.nn.state import get_parameters, get_state_dict, load_state_dict, s
 class Schedule:
     def __init__(self, optimizer, steps):
         self.optimizer, self.steps, self.base = optimizer, steps, optimizer.lr.item()
-        self.step_number = Tensor([0], requires_grad=False)
+        self.step_number = Tensor([0])
 
     def step(self):
         self.step_number.assign(self.step_number + 1).realize()
