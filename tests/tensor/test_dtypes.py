@@ -90,12 +90,39 @@ def test_quotients_are_not_rounded_before_they_are_cut(ours: Any, numpy: Any, dt
     np.testing.assert_array_equal(ours(Tensor(a), Tensor(b)).numpy(), right)
 
 
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.float16])
+@pytest.mark.parametrize(
+    ("ours", "numpy"),
+    [
+        (lambda a, b: a // b, np.floor_divide),
+        (lambda a, b: a % b, np.mod),
+        (lambda a, b: a.fmod(b), np.fmod),
+    ],
+    ids=["floor", "mod", "fmod"],
+)
+def test_remainders_are_exact_however_large_the_quotient(
+    ours: Any, numpy: Any, dtype: DType, device: str
+) -> None:
+    """Every pattern of bits: subnormal numbers, quotients of 2 ** 2000, infinities, NaN."""
+    kind = oracle.storage(dtype)
+    bits = np.random.default_rng(0).bytes(2 * (2000 if device == "CPU" else 60) * kind.itemsize)
+    a, b = np.frombuffer(bits, kind).reshape(2, -1)
+    with np.errstate(all="ignore"):
+        right = numpy(a, b)
+    found = ours(Tensor(a, device=device), Tensor(b, device=device)).numpy()
+    np.testing.assert_array_equal(found, right)
+
+
 def test_gradient_of_a_remainder() -> None:
     a, b = Tensor([7.5, -7.5, 6.0]), Tensor([2.0, 2.0, -4.0])
     ga, gb = (a % b).sum().gradient(a, b)
     assert (ga.tolist(), gb.tolist()) == ([1, 1, 1], [-3, 4, 2])
     ga, gb = a.fmod(b).sum().gradient(a, b)
     assert (ga.tolist(), gb.tolist()) == ([1, 1, 1], [-3, 3, 1])
+    huge, tiny = Tensor([1e38]), Tensor([1e-30])
+    ga, gb = huge.fmod(tiny).sum().gradient(huge, tiny)
+    assert (ga.tolist(), gb.tolist()) == ([1], [0])
 
 
 BEYOND: dict[str, Callable[[Any], Any]] = {

@@ -1,9 +1,8 @@
-"""Whole quotients of floats and what is left, without the rounding of the quotient.
+"""Whole quotients of floats and what is left, exactly: as C's fmod, numpy and PyTorch have them.
 
-6.0 / 0.1 rounds to 60, but 0.1 fits only 59 times into 6: 59 and 0.0999…, as C's fmod has it. Exact
-for quotients that the type holds as integers (2**24 in float32).
-
-Source: Dekker, "A floating-point technique for extending the available precision", 1971.
+6.0 / 0.1 rounds to 60, but 0.1 fits only 59 times into 6: 59 and 0.0999…. A quotient may be too
+large for any type, so what is left is worked out on the significands: x = p 2**d and y = q in the
+same unit leave (p 2**d) mod q = p (2**d mod q) mod q, with 2**d mod q by squaring.
 """
 
 from __future__ import annotations
@@ -18,48 +17,89 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound="ElementwiseMixin")
 
-# Of each type: its bits as an integer, and those of the upper half of the significand.
-_UPPER_HALF: dict[DType, tuple[DType, int]] = {
-    dtypes.float32: (dtypes.uint32, 0xFFFF_F000),
-    dtypes.float64: (dtypes.uint64, 0xFFFF_FFFF_F800_0000),
-}
-
 
 class Quotient(NamedTuple):
-    """|a| = count * |b| + rest, 0 <= rest < |b|; in a type of at least 32 bits."""
+    """|a| = count * |b| + rest, 0 <= rest < |b|; in a type of at least 32 bits.
+
+    The rest is exact; the count, divided out, is near a whole number.
+    """
 
     count: Any
     rest: Any
 
 
+class _Parts(NamedTuple):
+    """How a float is cut, and in what the pieces are multiplied exactly."""
+
+    bits: DType
+    mantissa: int
+    whole: DType  # of the significands: float64 holds the products of 24 bits, int64 wraps
+    squarings: int  # 2 ** (the largest difference of exponents >> squarings) fits into 2**33
+
+
+_PARTS: dict[DType, _Parts] = {
+    dtypes.float32: _Parts(dtypes.int32, 23, dtypes.float64, 4),
+    dtypes.float64: _Parts(dtypes.int64, 52, dtypes.int64, 6),
+}
+
+
 def whole_quotient(a: S, b: S) -> Quotient:
     """How often |b| fits into |a|, and what is left; the gradient flows through what is left."""
-    if a.dtype.itemsize < 4:
-        a, b = a.cast(dtypes.float32), b.cast(dtypes.float32)
+    if a.dtype not in _PARTS:
+        wide = dtypes.float32 if a.dtype.itemsize < 4 else dtypes.float64
+        a, b = a.cast(wide), b.cast(wide)
     x, y = a.abs(), b.abs()
-    count = (x / y).trunc().detach()
-    rest = _less_product(x, count, y)
-    # The quotient may have been rounded up to the next whole number.
-    count = (rest < 0).where(count - 1, count).detach()
-    return Quotient(count, _less_product(x, count, y))
+    fixed_x, fixed_y = x.detach(), y.detach()
+    rest = _rest(fixed_x, fixed_y)
+    count = (fixed_x - rest) / fixed_y
+    # Zeros, but for the gradient: 1 of x, and minus the count of y.
+    moved = (x - fixed_x) - count.isinf().where(0, (count + 0.5).trunc()) * (y - fixed_y)
+    return Quotient(count, rest + moved)
 
 
-def _less_product(x: S, count: S, y: S) -> S:
-    """x - count * y, rounded once: the product's own rounding error is taken off too."""
-    product = count * y
-    if x.dtype not in _UPPER_HALF:
-        return x - product
-    (c1, c2), (y1, y2) = _halves(count), _halves(y)
-    error = ((c1 * y1 - product.detach()) + c1 * y2 + c2 * y1) + c2 * y2
-    return (x - product) - error
+def _rest(x: S, y: S) -> S:
+    """What is left of x >= 0 beside y >= 0; NaN where there is no such number."""
+    parts = _PARTS[x.dtype]
+    (p, x_unit), (q, y_unit) = _taken_apart(x, parts), _taken_apart(y, parts)
+    apart = (x_unit - y_unit).maximum(0)
+    first: S = apart.const(1, dtypes.int64) << (apart >> parts.squarings)
+    power = _mod(first.cast(parts.whole), q)
+    for bit in reversed(range(parts.squarings)):
+        power = _mod(power * power, q, wrapped=(power, power))
+        power = ((apart >> bit) & 1).ne(0).where(power + power, power)
+        power = (power < q).where(power, power - q)
+    p = _mod(p, q)
+    left = _mod(p * power, q, wrapped=(p, power))
+    # y / q is the unit of y, a power of two; 0 / 0 where y is 0.
+    found = (x < y).where(x, left.cast(x.dtype) * (y / q.cast(x.dtype)))
+    return (x.isfinite() & y.isfinite()).where(found, math.nan)
 
 
-def _halves(x: S) -> tuple[S, S]:
-    """Two numbers whose sum is x, with half as many bits each, so that products are exact."""
-    x = x.detach()
-    bits, mask = _UPPER_HALF[x.dtype]
-    upper = x.bitcast(bits).bitwise_and(mask).bitcast(x.dtype)
-    return upper, x - upper
+def _taken_apart(x: S, parts: _Parts) -> tuple[S, S]:
+    """(significand, number of its unit) of a float that is not negative."""
+    bits: S = x.bitcast(parts.bits)
+    exponent = bits >> parts.mantissa
+    fraction = bits.bitwise_and((1 << parts.mantissa) - 1)
+    significand = fraction + (exponent > 0).where(1 << parts.mantissa, 0)
+    return significand.cast(parts.whole), exponent.maximum(1)
+
+
+def _mod(left: S, m: S, wrapped: tuple[S, S] | None = None) -> S:
+    """What is left of a whole number beside m, where the quotient fits into a double.
+
+    wrapped: the numbers whose product it is. One of 106 bits wraps, and so does the multiple of m
+    that is nearly as large: their difference is right, and within some m of 0.
+    """
+    if left.dtype is dtypes.float64:
+        left = left - (left / m).trunc() * m
+        return (left < 0).where(left + m, left)
+    divisor: S = m.cast(dtypes.float64)
+    if wrapped is not None:
+        a, b = (v.cast(dtypes.float64) for v in wrapped)
+        left = left - (a * b / divisor).cast(dtypes.int64) * m
+    left = left - (left.cast(dtypes.float64) / divisor).cast(dtypes.int64) * m
+    left = (left < 0).where(left + m, left)
+    return (left < m).where(left, left - m)
 
 
 def remainder(a: S, b: S) -> S:
@@ -74,8 +114,10 @@ def floor_quotient(a: S, b: S) -> S:
     """The largest whole number of times that b fits into a; by 0 what a / b is."""
     count, rest = whole_quotient(a, b)
     left = b.isinf().where(a.ne(0), rest.ne(0))
-    down = (count + left.where(1, 0)).neg()
-    found: S = (a < 0).ne(b < 0).where(down, count).cast(a.dtype)
+    # The last step is numpy's, so that counts beyond what the type has exactly are the same ones.
+    near = (a < 0).ne(b < 0).where((count + left.where(1, 0)).neg(), count)
+    found = near.floor()
+    found = (near - found > 0.5).where(found + 1, found).cast(a.dtype)
     found = (b.isinf() & a.isfinite()).where(((a < 0).ne(b < 0) & a.ne(0)).where(-1, 0), found)
     # inf // 3 has no remainder to take off, so it is no number.
     found = a.isinf().where(math.nan, found)
