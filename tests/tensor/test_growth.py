@@ -60,6 +60,9 @@ FLAT: dict[str, Callable[[int], Any]] = {
     )(floats(n)),
     "max_pool2d": lambda n: floats(n).reshape(1, 1, 256, -1).max_pool2d(),
     "conv2d": lambda n: floats(n).reshape(1, 1, 256, -1).conv2d(Tensor.empty(4, 1, 3, 3)),
+    "qr": lambda n: floats(n).reshape(-1, 4, 4).qr(),
+    "qr wide": lambda n: floats(n).reshape(4, -1).qr(),
+    "svd": lambda n: floats(n).reshape(-1, 4).svd(full_matrices=False),
     "cross_entropy": lambda n: floats(n).reshape(-1, 8).cross_entropy(places(n // 8)),
 }
 
@@ -134,6 +137,16 @@ def test_the_graph_grows_with_the_number_of_operands(name: str) -> None:
     small, large = measured(OPERANDS[name], 64), measured(OPERANDS[name], 256)
     assert large.nodes <= 4.2 * small.nodes
     assert large.kernels <= 4.2 * small.kernels
+
+
+def test_decompositions_grow_with_the_number_of_columns() -> None:
+    """A step for each column of qr; as many rounds of svd, in a few sweeps more."""
+    small, large = (measured(lambda n: Tensor.empty(n, n).qr(), n) for n in (4, 16))
+    assert large.nodes <= 4.2 * small.nodes
+    assert large.kernels <= 4.2 * small.kernels
+    small, large = (measured(lambda n: Tensor.empty(n, n).svd(), n) for n in (4, 12))
+    assert large.nodes <= 4.5 * small.nodes
+    assert large.kernels <= 4.5 * small.kernels
 
 
 def test_sorting_takes_no_more_memory_than_a_few_copies() -> None:

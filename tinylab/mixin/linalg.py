@@ -254,17 +254,18 @@ def _reflect(r: Any, q: Any, i: int) -> tuple[Any, Any]:
 
 
 def _one_sided_jacobi(a: Any) -> tuple[Any, Any, Any]:
-    """(U, S, V) of a tall matrix: pairs of columns are turned until all are at right angles."""
+    """(U, S, V) of a tall matrix: pairs of columns are turned until all are at right angles.
+
+    Columns stand in a ring and move on by one after each round, so every round is the same kernels.
+    """
     n = a.shape[-1]
     v = a.eye(n, dtype=a.dtype)._broadcast_to((*a.shape[:-2], n, n))
-    even = n + n % 2
-    sweeps = max(n, 2).bit_length() + 6
-    for _ in range(sweeps):
-        for pairs in _rounds(even):
-            left = [p for p, q in pairs if p < n and q < n]
-            right = [q for p, q in pairs if p < n and q < n]
-            if left:
-                a, v = _turn(a, v, left, right)
+    if n > 1:
+        ring = n + n % 2  # a column of zeros stays as it is
+        a, v = (m.pad_to((*m.shape[:-1], ring)).contiguous() for m in (a, v))
+        for _ in range((n.bit_length() + 6) * (ring - 1)):
+            a, v = _turn(a, v)
+        a, v = (m[..., :n] for m in (a, v))
     s = a.square().sum(-2).sqrt()
     s, order = s.sort(descending=True)
     pick = order.unsqueeze(-2)
@@ -274,19 +275,10 @@ def _one_sided_jacobi(a: Any) -> tuple[Any, Any, Any]:
     return u, s, v
 
 
-def _rounds(n: int) -> list[list[tuple[int, int]]]:
-    """All pairs of n (even) players in n - 1 rounds of disjoint pairs."""
-    players, found = list(range(n)), []
-    for _ in range(n - 1):
-        pairs = [(players[i], players[n - 1 - i]) for i in range(n // 2)]
-        found.append([(min(p), max(p)) for p in pairs])
-        players = [players[0], players[-1], *players[1:-1]]
-    return found
-
-
-def _turn(a: Any, v: Any, left: list[int], right: list[int]) -> tuple[Any, Any]:
-    """Each pair of columns turned so that their product vanishes."""
-    x, y = a[..., left], a[..., right]
+def _turn(a: Any, v: Any) -> tuple[Any, Any]:
+    """Each pair of columns, the first with the last, turned so that their product vanishes."""
+    half = a.shape[-1] // 2
+    x, y = a[..., :half], a[..., half:].flip(-1)
     alpha, beta, gamma = x.square().sum(-2), y.square().sum(-2), (x * y).sum(-2)
     still = gamma.eq(0)
     zeta = (beta - alpha) / still.where(1, gamma * 2)
@@ -296,13 +288,11 @@ def _turn(a: Any, v: Any, left: list[int], right: list[int]) -> tuple[Any, Any]:
     c, s = c.unsqueeze(-2).contiguous(), (c * t).unsqueeze(-2).contiguous()
 
     def turned(m: Any) -> Any:
-        p, q = m[..., left], m[..., right]
-        whole = (p * c - q * s).cat(p * s + q * c, dim=-1)
-        places = left + right
-        rest = [i for i in range(m.shape[-1]) if i not in places]
-        whole = whole.cat(m[..., rest], dim=-1) if rest else whole
-        all_places = places + rest
-        return whole[..., [all_places.index(i) for i in range(m.shape[-1])]].contiguous()
+        p, q = m[..., :half], m[..., half:].flip(-1)
+        p, q = p * c - q * s, p * s + q * c
+        # All but the first move on: the last one comes to stand beside the first.
+        ring = p[..., :1].cat(q[..., :1], p[..., 1:], q[..., 1:].flip(-1), dim=-1)
+        return ring.contiguous()
 
     return turned(a), turned(v)
 
