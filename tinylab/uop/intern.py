@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from sys import is_finalizing
 from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, dtypes
@@ -53,9 +54,11 @@ def callable_number(function: Callable[..., Any]) -> int:
     return number
 
 
-def _forget(entry: _Entry, table: dict[Key, _Entry] = cache) -> None:
-    # The table by argument: at exit the name is gone before the last node.
-    if table.get(entry.key) is entry:
+def _forget(
+    entry: _Entry, table: dict[Key, _Entry] = cache, at_exit: Callable[[], bool] = is_finalizing
+) -> None:
+    # By argument: at exit names are gone before the last node, also those that comparing keys needs.
+    if not at_exit() and table.get(entry.key) is entry:
         del table[entry.key]
 
 
