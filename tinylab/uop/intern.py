@@ -57,7 +57,7 @@ def callable_number(function: Callable[..., Any]) -> int:
 def _forget(
     entry: _Entry, table: dict[Key, _Entry] = cache, at_exit: Callable[[], bool] = is_finalizing
 ) -> None:
-    # By argument: at exit names are gone before the last node, also those that comparing keys needs.
+    # By argument: at exit names go before the last node does, also those that keys compare with.
     if not at_exit() and table.get(entry.key) is entry:
         del table[entry.key]
 
