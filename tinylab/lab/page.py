@@ -106,11 +106,19 @@ def _cell(cell: Any, record: int | None) -> str:
         return ""
     place = f'<div class="tinylab-record" data-record="{record}"></div>'
     mount = place if record is not None else ""
-    outputs = "".join(_output(o, record is not None) for o in _joined_streams(cell))
+    outputs = "".join(map(_output, _still(_joined_streams(cell))))
     return (
         f'<section><pre class="code">{escape(cell.source)}</pre>'
         f'<div class="out">{outputs}{mount}</div></section>'
     )
+
+
+def _still(outputs: Iterable[Any]) -> Iterator[Any]:
+    """What can be read without a kernel: a live view goes where its static form follows it."""
+    for output, following in itertools.pairwise([*outputs, None]):
+        page = _joined(following.get("data", {}).get("text/html", "")) if following else ""
+        if _WIDGET not in output.get("data", {}) or "tinylab-static" not in page:
+            yield output
 
 
 def _joined_streams(cell: Any) -> Iterator[Any]:
@@ -134,13 +142,13 @@ def _markdown(source: str) -> str:
     return _KEY.sub(r"<kbd>\1</kbd>", str(render(source)))
 
 
-def _output(output: Any, recorded: bool) -> str:
+def _output(output: Any) -> str:
     if output.output_type == "stream":
         return f"<pre>{escape(ansistrip(_last_of_lines(output.text)))}</pre>"
     if output.output_type == "error":
         traceback = ansistrip("\n".join(output.traceback)) or f"{output.ename}: {output.evalue}"
         return f'<pre class="error">{escape(traceback)}</pre>'
-    return _display(output.data, recorded)
+    return _display(output.data)
 
 
 def _last_of_lines(text: str) -> str:
@@ -148,9 +156,7 @@ def _last_of_lines(text: str) -> str:
     return "\n".join(line.rsplit("\r", 1)[-1] for line in text.rstrip("\r").split("\n"))
 
 
-def _display(data: Mapping[str, Any], recorded: bool) -> str:
-    if recorded and _WIDGET in data:
-        return ""  # the picture and the tables follow, and the live view is put under them
+def _display(data: Mapping[str, Any]) -> str:
     for kind in _IMAGES:
         if kind in data:
             return f'<img alt="" src="data:{kind};base64,{"".join(str(data[kind]).split())}">'

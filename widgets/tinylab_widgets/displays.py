@@ -3,8 +3,6 @@
 Without this each run of a cell would leave its widget in the kernel, and in the saved notebook.
 """
 
-from typing import Any
-
 from tinylab_widgets.viewer import Viewer
 
 
@@ -32,8 +30,3 @@ class Displays:
 
     def __len__(self) -> int:
         return len(self._cells_of)
-
-    def bundle(self, shown: Viewer) -> Any:
-        """The viewer's mimebundle, and the note that it is shown here."""
-        self.note(shown)
-        return shown._repr_mimebundle_()

@@ -128,32 +128,28 @@ class TinygradMagic:
             print(message, file=sys.stderr)
 
     def show(self, record: Record) -> None:
-        """The debugger, and under it what a reader without a kernel sees.
-
-        They are two outputs: a notebook that is opened without the widget's state shows an error
-        in place of the first, and must not show only that. A live view hides the second.
-        """
-        static = report.mimebundle(record)
-        display(self._live(static, lambda: debugger_of(record)))
+        """The debugger, and under it what a reader without a kernel sees."""
+        display(self.record_bundle(record))
 
     def show_profile(self, run: CellRun, chosen: options.Options) -> None:
         """The timeline of a cell that was profiled, and under it its picture and top kernels."""
         from tinylab.lab.profiled import count_kernels  # here: other cells need no numpy
-        from tinylab.profiler import still
-        from tinylab_widgets.timeline import timeline_of
 
         shown = run.profile
         if shown is None:
             return
         if chosen.counters:
             count_kernels(shown)
-        static = still.mimebundle(shown)
-        display(self._live(static, lambda: timeline_of(shown), " tinylab-timeline"))
+        display(self.profile_bundle(shown))
 
     def _live(
         self, static: dict[str, str], make: Callable[[], Viewer], look: str = ""
     ) -> dict[str, str]:
-        """Shows a viewer, and gives what is to be shown under it: its static form."""
+        """Shows a viewer, and gives what is to be shown under it: its static form.
+
+        They are two outputs: a notebook that is opened without the widget's state shows an error
+        in place of the first, and must not show only that. A live view hides the second.
+        """
         if not hasattr(self.shell, "kernel"):  # a terminal shows text, and has no use for widgets
             return static
         shown = make()
@@ -179,17 +175,24 @@ class TinygradMagic:
             raise UsageError(sentence(error)) from None
 
     def record_bundle(self, record: Record) -> Any:
-        """How a record displays: as its debugger, the same one each time."""
-        return self.displays.bundle(debugger_of(record))
+        """How a record displays: as its debugger, the same one each time.
+
+        One in which nothing was done is a line of text: there is nothing to step through.
+        """
+        static = report.mimebundle(record)
+        if not record.passes and not record.kernels:
+            return static
+        return self._live(static, lambda: debugger_of(record))
 
     def profile_bundle(self, shown: Any) -> Any:
         """How a profile, or two, display: as a timeline; one that grows still, as a picture."""
         from tinylab.profiler import still
         from tinylab_widgets.timeline import timeline_of
 
+        static = still.mimebundle(shown)
         if getattr(shown, "running", False):
-            return still.mimebundle(shown), {}
-        return self.displays.bundle(timeline_of(shown))
+            return static
+        return self._live(static, lambda: timeline_of(shown), " tinylab-timeline")
 
     def capture_bundle(self, captures: Any) -> Any:
         """How captures display: as their viewer, and under it what is read without a kernel."""

@@ -51,6 +51,9 @@ const LOST_MS = 6000;
 const LOOK_MS = 1000;
 const IDLE_LOOKS = 4;
 
+/** Work takes as long as it takes: it says nothing about whether the kernel answers. */
+const WORK: ReadonlySet<string> = new Set(["run", "count"]);
+
 type Send = (question: string, args: object) => Promise<unknown>;
 
 /**
@@ -159,8 +162,7 @@ export class Client<All extends object = Answers> {
       }
       this.#lastId += 1;
       const id = this.#lastId;
-      // A run takes as long as it takes: it says nothing about whether the kernel answers.
-      const patient = question === "run";
+      const patient = WORK.has(question);
       this.#pending.set(id, { resolve, reject, patient, since: Date.now(), pieces: [] });
       try {
         this.port.send({ id, ask: question, args });

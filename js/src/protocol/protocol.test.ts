@@ -187,6 +187,18 @@ describe("session", () => {
     expect(session.state.now.link).toBe("gone");
   });
 
+  it.each(["run", "count"] as const)("lets a %s take as long as it takes", async (work) => {
+    const record = matmulRecord();
+    const host = Object.assign(new FakeHost(record), { kernelIdle: () => true });
+    host.busy = true;
+    const session = new Session(host, record.overview, stepOf(record, 1, 0, null));
+    const ended = session.client.ask(work, { kernel: 0, opts: [] }).catch(String);
+    await settle(60_000);
+    expect(session.state.now.link).toBe("ready");
+    host.go();
+    expect(await ended).toContain("the kernel of this record has gone");
+  });
+
   it("waits as long as it takes for a kernel that is busy", async () => {
     const { host, session } = sessionOn();
     host.busy = true;

@@ -68,6 +68,23 @@ describe("a run", () => {
     expect(root.querySelector(".tl-run-error")?.textContent).toBe("there is no such target");
   });
 
+  it("ends with its kernel, in a sentence", async () => {
+    const host = new OtherHost(matmulRecord());
+    const { root } = await bench(host);
+    host.busy = true;
+    await run(root);
+    const stop = named(root, "stop");
+    expect(stop.hidden).toBe(false);
+    host.go();
+    await settle();
+    expect(stop.hidden).toBe(true);
+    expect(root.querySelector(".tl-run-status")?.textContent).toBe("");
+    expect(root.querySelector(".tl-run-error")?.textContent).toContain(
+      "The notebook's kernel went while this ran",
+    );
+    expect(named(root, "run").hasAttribute("disabled")).toBe(true);
+  });
+
   it("that was compiled and not run shows why", async () => {
     const host = new OtherHost(matmulRecord());
     const { root } = await bench(host);
@@ -105,6 +122,24 @@ describe("a kernel that was just chosen", () => {
     await settle();
     expect(host.count("run")).toBe(1);
     expect(root.querySelectorAll(".tl-run")).toHaveLength(2);
+  });
+});
+
+describe("a kernel that was not loaded before the notebook's went", () => {
+  it("is not shown with what is another's", async () => {
+    const { host, root, session } = await bench();
+    expect(texts(root, ".tl-code-line").length).toBeGreaterThan(0);
+    host.go();
+    session.chooseKernel(7);
+    await settle();
+    expect(texts(root, ".tl-code-line")).toEqual([]);
+    expect(root.querySelector<HTMLElement>(".tl-opts-form")?.hidden).toBe(true);
+    expect(root.querySelector(".tl-run-error")?.textContent).toContain("before this was loaded");
+    session.chooseKernel(0);
+    await settle();
+    expect(texts(root, ".tl-code-line").length).toBeGreaterThan(0);
+    expect(root.querySelector<HTMLElement>(".tl-opts-form")?.hidden).toBe(false);
+    expect(root.querySelector<HTMLElement>(".tl-run-error")?.hidden).toBe(true);
   });
 });
 

@@ -1,5 +1,6 @@
 /** The bench of one kernel: edit its opts, run it, read how it compares. */
 
+import { KernelGone } from "../protocol/client.ts";
 import { firstMetric, isCounted } from "../protocol/counts.ts";
 import { optText } from "../protocol/opts.ts";
 import { problemText } from "../protocol/session.ts";
@@ -20,6 +21,9 @@ import { kernelTitle } from "./names.ts";
 import { optsForm } from "./opts.ts";
 import { sidePanel } from "./split.ts";
 
+const ENDED = "The notebook's kernel went while this ran: run the cell again, then this";
+const LACKING =
+  "The notebook's kernel went before this was loaded: the source stands under this view, or run the cell again";
 const RUN = "Compile, run, compare and time (Ctrl+Enter)";
 const COUNT =
   "Loads, arithmetic, loop turns, cache misses: the kernel with these opts, built to count itself (C)";
@@ -143,7 +147,8 @@ export function benchView(
       await act(kernel);
     } catch (error) {
       setText(status, "");
-      if (detail?.id === kernel) fail(problemText(error));
+      if (error instanceof KernelGone) fail(ENDED);
+      else if (detail?.id === kernel) fail(problemText(error));
     } finally {
       running = null;
       state();
@@ -243,7 +248,7 @@ export function benchView(
     runButton.disabled = running !== null || detail === null || why !== "";
     countButton.disabled = runButton.disabled;
     target.disabled = !blocked.hidden;
-    for (const each of [reset, clear]) each.disabled = !blocked.hidden;
+    for (const each of [reset, clear]) each.disabled = !blocked.hidden || detail === null;
     stopButton.hidden = running === null;
     runButton.title = why || RUN;
     countButton.title = why || COUNT;
@@ -260,6 +265,28 @@ export function benchView(
     "Change the opts and press Run: the kernel is compiled again, run apart from the notebook, compared with the unedited result, and timed.",
   );
 
+  /** Makes a kernel the one that is edited. */
+  const adopt = (found: KernelDetail): void => {
+    detail = found;
+    for (const each of [form.el, history.el]) each.hidden = false;
+    setText(title, `Opts of ${kernelTitle(session.state.now.overview, found.id)}`);
+    title.title = title.textContent ?? "";
+    setText(reason, found.reason);
+    setText(status, "");
+    fail(null);
+    showOwn();
+    form.set(found.opts, found.allowed.ops);
+    const targets = found.targets ?? [];
+    target.hidden = targets.length === 0;
+    target.replaceChildren(
+      h("option", { value: "" }, "here"),
+      ...targets.map((name) => h("option", { value: name }, name)),
+    );
+    form.check(found.axes, null);
+    void check();
+    chosen = null;
+    drawHistory();
+  };
   const follow = async (): Promise<void> => {
     const { kernel } = session.state.now;
     if (view.now.tab !== "kernels" || kernel === null || detail?.id === kernel) return;
@@ -273,29 +300,21 @@ export function benchView(
     try {
       const found = await session.kernelDetail(kernel);
       if (session.state.now.kernel !== kernel) return;
-      detail = found;
-      setText(title, `Opts of ${kernelTitle(session.state.now.overview, kernel)}`);
-      title.title = title.textContent ?? "";
-      setText(reason, found.reason);
-      setText(status, "");
-      fail(null);
-      showOwn();
-      form.set(found.opts, found.allowed.ops);
-      const targets = found.targets ?? [];
-      target.hidden = targets.length === 0;
-      target.replaceChildren(
-        h("option", { value: "" }, "here"),
-        ...targets.map((name) => h("option", { value: name }, name)),
-      );
-      form.check(found.axes, null);
-      void check();
-      chosen = null;
-      drawHistory();
+      adopt(found);
     } catch (error) {
+      if (error instanceof KernelGone && session.state.now.kernel === kernel) lack(kernel);
       session.report(error);
     } finally {
       state();
     }
+  };
+  /** Nothing is known here of a kernel: what stands there is another one's. */
+  const lack = (kernel: number): void => {
+    setText(title, `Opts of ${kernelTitle(session.state.now.overview, kernel)}`);
+    setText(reason, "");
+    code.show(null);
+    for (const each of [form.el, target, hint, history.el]) each.hidden = true;
+    fail(LACKING);
   };
 
   const bench = h(

@@ -163,8 +163,9 @@ export function codeView({ session, signal }: Context): CodeView {
       metrics.value = made.metric;
       metrics.hidden = uops.length === 0;
       setText(leftTitle, next?.language ? `Source · ${languageName(next.language)}` : "Source");
-      setText(leftCount, next ? plural(next.source.length, "line") : "");
-      setText(rightCount, next ? plural(next.assembly.length, "line") : "");
+      const none = session.state.now.link === "gone" ? "not loaded" : "";
+      setText(leftCount, next ? plural(next.source.length, "line") : none);
+      setText(rightCount, next ? plural(next.assembly.length, "line") : none);
       left.show(next?.source.length ?? 0, sourceRow);
       right.show(next?.assembly.length ?? 0, assemblyRow);
     },

@@ -1,13 +1,19 @@
 /** The bundle that all debuggers of a page share. */
+import type { Session } from "../protocol/session.ts";
 import { mountDebugger } from "../views/debugger.ts";
 import { releaseUnseen, type Shared, sessionOf, type WidgetModel } from "./jupyter.ts";
-import { type View, viewBundle } from "./view.ts";
+import { type Kind, show, type View } from "./view.ts";
+
+const debuggers: Kind<Session> = {
+  of: sessionOf,
+  mount: mountDebugger,
+  // The step that was shown last: without one there is no graph, and nothing to go to.
+  standsAlone: (session) => session.state.now.shown !== null,
+  release: releaseUnseen,
+};
 
 /** Shows a debugger in an element. */
-export const render = viewBundle((view: View) => {
-  mountDebugger(view.el, sessionOf(view.shared), view.signal);
-  return releaseUnseen;
-});
+export const render = (view: View): void => show(debuggers, view);
 
 const known = new WeakMap<WidgetModel, Shared>();
 

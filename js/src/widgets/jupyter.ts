@@ -3,6 +3,7 @@ import type { Client, Port, Push, Reply } from "../protocol/client.ts";
 import { unpackOverview } from "../protocol/pack.ts";
 import { Session } from "../protocol/session.ts";
 import type { Overview, Step } from "../protocol/types.ts";
+import { keepShown } from "./kept.ts";
 import { syncSelection } from "./selection.ts";
 
 /** What is used of an anywidget model, and of the Backbone model behind it. */
@@ -18,7 +19,19 @@ export interface WidgetModel {
 interface Manager {
   readonly isDisposed?: boolean;
   readonly context?: { readonly isDisposed?: boolean };
-  readonly kernel?: { readonly status?: string } | null;
+  readonly kernel?: Kernel | null;
+}
+
+/** The connection to a kernel, as far as JupyterLab's is used. */
+interface Kernel {
+  readonly status?: string;
+  readonly statusChanged?: Signal<string>;
+  readonly disposed?: Signal<unknown>;
+}
+
+interface Signal<T> {
+  connect(hear: (sender: unknown, value: T) => void): unknown;
+  disconnect(hear: (sender: unknown, value: T) => void): unknown;
 }
 
 /** Made once per model, by its loader; every view of the model gets the same one. */
@@ -44,6 +57,7 @@ export function sessionOf(shared: Shared): Session {
       if (overview) session.load(overview, firstOf(model));
     });
     syncSelection(session, model);
+    keepShown(session, model);
   }
   if (shared.session.state.now.overview === null) tellRefill(shared.session.client);
   return shared.session;
@@ -112,13 +126,46 @@ export function portOf(model: WidgetModel, signal?: AbortSignal): Port {
       model.on("msg:custom", ((message: Reply | Push, buffers?: DataView[]) =>
         hear(message, buffers)) as never),
     onGone: (tell) => {
-      // The event brings the Backbone model, which knows whether its comm lives.
-      model.on("comm_live_update", ((live: { comm_live?: boolean }) => {
-        if (live?.comm_live === false) tell();
-      }) as never);
+      if (!isLive(model)) {
+        tell();
+        return;
+      }
+      // Of the models that lose their comms together, this one may be told before its layout.
+      model.on("comm_live_update", () => setTimeout(() => isLive(model) || tell(), 0));
       model.on("destroy", tell as never);
       signal?.addEventListener("abort", tell, { once: true });
+      onEnd(model.widget_manager?.kernel, tell, signal);
     },
     kernelIdle: () => model.widget_manager?.kernel?.status === "idle",
   };
+}
+
+/**
+ * Whether something in a kernel is behind a model: not if it was restored from a notebook's file.
+ *
+ * What is seen of the model here says nothing of its comm. Its layout does: it is a model of its
+ * own, which comes and goes with this one.
+ */
+function isLive(model: WidgetModel): boolean {
+  if (model.widget_manager?.kernel === null) return false;
+  const layout = model.get("layout") as { readonly comm_live?: boolean } | null | undefined;
+  return layout?.comm_live !== false;
+}
+
+/** A kernel in one of these states has lost what it knew. */
+const ENDS: ReadonlySet<string> = new Set(["restarting", "autorestarting", "terminating", "dead"]);
+
+/** Calls back when a kernel ends or starts anew. */
+function onEnd(kernel: Kernel | null | undefined, tell: () => void, signal?: AbortSignal): void {
+  const hear = (_: unknown, status: string): void => {
+    if (ENDS.has(status)) tell();
+  };
+  kernel?.statusChanged?.connect(hear);
+  kernel?.disposed?.connect(tell);
+  // A kernel outlives the models that were closed.
+  const stop = (): void => {
+    kernel?.statusChanged?.disconnect(hear);
+    kernel?.disposed?.disconnect(tell);
+  };
+  signal?.addEventListener("abort", stop, { once: true });
 }

@@ -66,6 +66,12 @@ export function syncTrait<S extends object>(model: WidgetModel, ends: Ends<S>): 
 }
 
 export function syncSelection(session: Session, model: WidgetModel): void {
+  if (session.state.now.link === "gone") {
+    // What the notebook was saved with is all there is.
+    const { kernel, node = null } = (model.get("selection") ?? {}) as Selection;
+    session.state.set(kernel === undefined ? { node } : { node, kernel });
+    return;
+  }
   syncTrait<Selection>(model, {
     read: () => {
       const { at, shown, node, kernel, lines, link, overview } = session.state.now;

@@ -1,15 +1,15 @@
 /** The static form under a live view: shown to readers without a kernel, hidden while it lives. */
 
 /**
- * Hides the output that follows a widget's own while the widget is shown.
+ * Hides the output that follows a widget's own, until the signal aborts.
  *
- * The magic puts a picture and tables under each debugger, for notebooks that are opened without
- * its state. Only that output is touched, and it comes back when the view goes.
+ * The magic puts a picture and tables under each view, for notebooks that are opened without
+ * its state. Only that output is touched.
  */
 export function hideStatic(el: HTMLElement, signal: AbortSignal): void {
   const output = el.closest(".jp-OutputArea-child, .output_area, .cell-output");
   const area = output?.parentElement;
-  if (!output || !area) return;
+  if (!output || !area || signal.aborted) return;
   let hidden: HTMLElement | null = null;
   const hide = (): boolean => {
     const next = output.nextElementSibling as HTMLElement | null;
