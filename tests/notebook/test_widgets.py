@@ -237,7 +237,7 @@ def test_a_timelines_overview_has_the_form_that_is_declared(profiled: Profile) -
     page = timeline_of(profiled).overview
     assert set(page) == set(timeline_messages.TimelineOverview.__annotations__)
     assert set(page["lanes"][0]) == set(timeline_messages.LaneInfo.__annotations__)
-    assert set(page["top"][0]) == set(timeline_messages.TopRow.__annotations__)
+    assert set(page["top"][0]) == timeline_messages.TopRow.__required_keys__
     both = timeline_of(compare(profiled, profiled)).desk.answer("compare")
     assert set(both["rows"][0]) == set(timeline_messages.ComparedRow.__annotations__)
 
@@ -274,6 +274,15 @@ def test_a_timelines_bundle_has_a_picture_and_the_top_kernels(profiled: Profile)
     assert "<script>" not in page
     assert "<b>x" not in page
     assert "<script>" not in still.svg(hostile)
+
+
+def test_a_profile_of_nothing_is_a_line(profiled: Profile) -> None:
+    nothing = Profile("nothing", table=table([]))
+    assert still.is_empty(nothing)
+    assert "0 events" in still.html(nothing)
+    assert "<img" not in still.html(nothing)
+    assert not still.is_empty(profiled)
+    assert not still.is_empty(compare(nothing, profiled))
 
 
 def test_what_a_front_end_says_of_an_overview_is_not_taken_over(profiled: Profile) -> None:

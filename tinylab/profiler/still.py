@@ -48,13 +48,24 @@ def text(shown: Profile | Comparison) -> str:
 
 def html(shown: Profile | Comparison) -> str:
     """A profile as HTML that passes a notebook's sanitiser."""
-    profile = shown.merged if isinstance(shown, Comparison) else shown
+    if is_empty(shown):
+        return f"<div>{escape(_first_line(shown))}</div>"
+    profile = _profile(shown)
     head, *rows = _rows(shown)
     notices = "".join(f"<div>{escape(n)}</div>" for n in TimelineDesk(profile).notices())
     return (
         f"<div><div>{escape(_first_line(shown))}</div>{picture(profile)}{notices}"
         f"{_table(head, rows)}</div>"
     )
+
+
+def is_empty(shown: Profile | Comparison) -> bool:
+    """Whether nothing was profiled: there is a line to show, and no timeline."""
+    return len(_profile(shown).table) == 0
+
+
+def _profile(shown: Profile | Comparison) -> Profile:
+    return shown.merged if isinstance(shown, Comparison) else shown
 
 
 def _first_line(shown: Profile | Comparison) -> str:

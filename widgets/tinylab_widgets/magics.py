@@ -185,12 +185,15 @@ class TinygradMagic:
         return self._live(static, lambda: debugger_of(record))
 
     def profile_bundle(self, shown: Any) -> Any:
-        """How a profile, or two, display: as a timeline; one that grows still, as a picture."""
+        """How a profile, or two, display: as a timeline; one that grows still, as a picture.
+
+        One in which nothing happened is a line of text.
+        """
         from tinylab.profiler import still
         from tinylab_widgets.timeline import timeline_of
 
         static = still.mimebundle(shown)
-        if getattr(shown, "running", False):
+        if getattr(shown, "running", False) or still.is_empty(shown):
             return static
         return self._live(static, lambda: timeline_of(shown), " tinylab-timeline")
 
