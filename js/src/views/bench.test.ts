@@ -125,6 +125,24 @@ describe("a kernel that was just chosen", () => {
   });
 });
 
+describe("an earlier run", () => {
+  it("brings its opts, though those of the kernel are still looked at", async () => {
+    const host = new OtherHost(matmulRecord());
+    const { row } = host.answer("run", { kernel: 0, opts: [] } as never) as { row: object };
+    host.other.kernel = () => {
+      host.busy = true; // what is asked next waits
+      return { ...host.record.kernels[0], history: [{ ...row, id: 1, opts: [] }] };
+    };
+    const { root } = await bench(host);
+    expect(root.querySelectorAll(".tl-opt").length).toBeGreaterThan(0);
+    root.querySelector<HTMLElement>('.tl-run[data-row="1"]')!.click();
+    expect(root.querySelectorAll(".tl-opt")).toHaveLength(0);
+    host.resume();
+    await settle();
+    expect(root.querySelectorAll(".tl-opt")).toHaveLength(0);
+  });
+});
+
 describe("a kernel that was not loaded before the notebook's went", () => {
   it("is not shown with what is another's", async () => {
     const { host, root, session } = await bench();

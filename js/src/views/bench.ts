@@ -225,7 +225,7 @@ export function benchView(
     else if (row.source && row.source.length > 0) showCode(row);
     // Of opts that were refused there is no code.
     else if (row.status !== "refused") void askCode(row.id);
-    if (ready) load(row.opts);
+    if (blocked.hidden) load(row.opts);
     drawHistory();
   };
   const askCode = async (run: number): Promise<void> => {
