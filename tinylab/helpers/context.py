@@ -311,9 +311,7 @@ RING_ALLREDUCE_THRESHOLD = ContextVar("RING_ALLREDUCE_THRESHOLD", 256000, "from 
 ALL2ALL = ContextVar("ALL2ALL", 0, "all-to-all allreduce: 1 when big, 2 always")
 ALLREDUCE_CAST = ContextVar("ALLREDUCE_CAST", 1, "reduce half before a cast to float")
 IMAGE = ContextVar("IMAGE", 0, "dot and conv through image buffers", lacks=_NO_IMAGES)
-WINO = ContextVar(
-    "WINO", 0, "Winograd for 3x3 convolutions", lacks="convolutions are summed as they are written"
-)
+WINO = ContextVar("WINO", 0, "Winograd for convolutions with kernels of 3")
 OPENPILOT_HACKS = ContextVar(
     "OPENPILOT_HACKS", 0, "rewrites for one known model", lacks="no model is treated in its own way"
 )

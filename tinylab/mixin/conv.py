@@ -14,7 +14,9 @@ from tinylab.dtype import (
     to_dtype,
 )
 from tinylab.errors import OperandError, ShapeError
+from tinylab.helpers.context import WINO
 from tinylab.helpers.seq import make_tuple
+from tinylab.mixin import winograd
 from tinylab.mixin.base import Sizes, larger_size, shape_text, size_text
 from tinylab.mixin.linalg import LinalgMixin
 from tinylab.opcodes import Ops
@@ -168,24 +170,29 @@ class ConvMixin(LinalgMixin):
         pads = spatial_pads(padding, count)
         x = self._zero_pad([(0, 0), (0, 0), *pads])
         kernel = tuple(weight.shape[2:])
-        windows = x._windows(kernel, make_tuple(stride, count), make_tuple(dilation, count))
-        space = windows.shape[2 : 2 + count]
+        steps, holes = make_tuple(stride, count), make_tuple(dilation, count)
         ones = (1,) * count
-        # (N, groups, 1, H', W', C, KH, KW) against (1, groups, outs, 1, 1, C, KH, KW)
-        x = windows.reshape((batch, groups, per_group, *space, *kernel))
-        order = (0, 1, *range(3, 3 + count), 2, *range(3 + count, 3 + 2 * count))
-        x = x.permute(order).reshape((batch, groups, 1, *space, per_group, *kernel))
-        w = weight.reshape((1, groups, outs // groups, *ones, per_group, *kernel))
         own = (
             to_dtype(dtype)
             if dtype is not None
-            else strong_dtype(least_upper_dtype(x.dtype, w.dtype))
+            else strong_dtype(least_upper_dtype(x.dtype, weight.dtype))
         )
         wide = sum_acc_dtype(own)
-        product = x.cast(own).cast(wide).mul(w.cast(own).cast(wide))
-        reduced = tuple(range(3 + count, product.ndim))
-        found = product._reduce(Ops.ADD, reduced, False).cast(own)
-        found = found.reshape((batch, outs, *space))
+        x, w = x.cast(own).cast(wide), weight.cast(own).cast(wide)
+        w = w.reshape((groups, outs // groups, per_group, *kernel))
+        if WINO and wide.kind == "float" and winograd.fits(x.shape, kernel, steps, holes):
+            found = winograd.convolve(x, w).cast(own)
+        else:
+            windows = x._windows(kernel, steps, holes)
+            space = windows.shape[2 : 2 + count]
+            # (N, groups, 1, H', W', C, KH, KW) against (1, groups, outs, 1, 1, C, KH, KW)
+            x = windows.reshape((batch, groups, per_group, *space, *kernel))
+            order = (0, 1, *range(3, 3 + count), 2, *range(3 + count, 3 + 2 * count))
+            x = x.permute(order).reshape((batch, groups, 1, *space, per_group, *kernel))
+            product = x.mul(w.reshape((1, groups, outs // groups, *ones, per_group, *kernel)))
+            reduced = tuple(range(3 + count, product.ndim))
+            found = product._reduce(Ops.ADD, reduced, False).cast(own)
+            found = found.reshape((batch, outs, *space))
         return found if bias is None else found + bias.reshape((1, -1, *ones))
 
     def conv_transpose2d(
