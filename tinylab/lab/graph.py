@@ -11,6 +11,8 @@ from tinylab.trace.nodes import NodeTable
 
 Json = dict[str, Any]
 
+_ROWS_KEPT = 50_000
+
 
 class Nodes:
     """Rows of a node table in words; the words of each head are found once."""
@@ -18,6 +20,7 @@ class Nodes:
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self._facts: dict[int, HeadFacts] = {}
+        self._rows: dict[int, Json] = {}  # of the latest nodes, without their lines
 
     def facts(self, node: int) -> HeadFacts:
         """What a node is apart from its sources."""
@@ -43,19 +46,23 @@ class Nodes:
 
     def row(self, node: int, lineage: Lineage | None = None, pass_id: int = 0) -> Json:
         """One node for a front end."""
-        facts = self.facts(node)
-        return {
-            "id": node,
-            "op": facts.op,
-            "label": self.label(node),
-            "arg": facts.arg,
-            "dtype": facts.dtype,
-            "shape": self.shape(node),
-            "src": list(self.table.src(node)),
-            "kind": facts.kind,
-            "lines": lineage.node_lines(pass_id, node) if lineage else [],
-            "tag": facts.tag or None,
-        }
+        found = self._rows.get(node)
+        if found is None:
+            if len(self._rows) >= _ROWS_KEPT:
+                self._rows.clear()
+            facts = self.facts(node)
+            found = self._rows[node] = {
+                "id": node,
+                "op": facts.op,
+                "label": self.label(node),
+                "arg": facts.arg,
+                "dtype": facts.dtype,
+                "shape": self.shape(node),
+                "src": list(self.table.src(node)),
+                "kind": facts.kind,
+                "tag": facts.tag or None,
+            }
+        return {**found, "lines": lineage.node_lines(pass_id, node) if lineage else []}
 
     def text(self, order: Iterable[int], name: dict[int, int]) -> list[tuple[str, int]]:
         """A graph as lines, sources first: ("%7 = ADD(%3, %5) float32 (8,)", node)."""
