@@ -92,6 +92,25 @@ def test_a_capture_in_both_themes(notebook: Opener, folder: Path, shots: Path) -
     nb.check()
 
 
+@every_capture
+def test_a_narrow_viewer_hides_nothing(notebook: Opener, folder: Path) -> None:
+    nb = open_capture(notebook, folder)
+    nb.page.set_viewport_size({"width": 900, "height": 1000})
+    view = shown(nb)
+    for key, parts in {"": [LANES, ".tl-listing-panel", ".tl-status"], "k": [".tl-status"]}.items():
+        if key:
+            nb.keys(key)
+        nb.page.wait_for_function(
+            """parts => { const root = document.querySelector('.tinylab');
+              const box = root.getBoundingClientRect();
+              return root.scrollHeight <= root.clientHeight + 1 && parts.every(part => {
+                const own = root.querySelector(part).getBoundingClientRect();
+                return own.height > 20 && own.top >= box.top && own.bottom <= box.bottom; }); }""",
+            arg=parts,
+        )
+    assert view.is_visible()
+
+
 def test_from_the_whole_dispatch_to_single_cycles(notebook: Opener, shots: Path) -> None:
     nb = open_capture(notebook, FOLDER)
     view = shown(nb)

@@ -218,17 +218,26 @@ describe("windows", () => {
   });
   it("draws with what it has: the finest that shows all, or most of it", () => {
     const windows = new Windows<string>(bounds);
-    expect(windows.best(range(0, 10))).toBeNull();
+    expect(windows.best(range(0, 10), [0])).toBeNull();
     load(windows, bounds, "whole");
     load(windows, range(100_000, 110_000), "close");
-    expect(windows.best(range(101_000, 102_000))?.value).toBe("close");
-    expect(windows.best(range(100_000, 400_000))?.value).toBe("whole");
+    expect(windows.best(range(101_000, 102_000), [0])?.value).toBe("close");
+    expect(windows.best(range(100_000, 400_000), [0])?.value).toBe("whole");
+  });
+  it("draws rather all lanes coarsely than some of them finely", () => {
+    const windows = new Windows<string>(bounds);
+    const put = (step: number, lanes: number[], value: string): void =>
+      windows.put({ range: bounds, step, keys: new Set(lanes), exact: false, value });
+    put(1, [1], "fine");
+    put(2, [1, 2], "all lanes");
+    expect(windows.best(bounds, [1, 2])?.value).toBe("all lanes");
+    expect(windows.best(bounds, [1])?.value).toBe("fine");
   });
   it("forgets what a better one covers", () => {
     const windows = new Windows<string>(bounds);
     load(windows, range(100_000, 110_000), "small");
     const step = 1;
     windows.put({ range: bounds, step, keys: new Set(keys), exact: true, value: "all" });
-    expect(windows.best(range(100_000, 110_000))?.value).toBe("all");
+    expect(windows.best(range(100_000, 110_000), [0])?.value).toBe("all");
   });
 });

@@ -39,11 +39,17 @@ export class Windows<T> {
     this.#kept = [loaded, ...this.#kept.filter((each) => !covers(loaded, each))].slice(0, KEPT);
   }
 
-  /** The best that is here to draw a view with: the finest that shows all of it, or else most. */
-  best(view: Range): Loaded<T> | null {
+  /**
+   * The best that is here to draw a view with: of those that show all of it the one with most of
+   * its lanes, and of these the finest; or else the one that shows most.
+   */
+  best(view: Range, keys: readonly number[]): Loaded<T> | null {
     const whole = this.#kept.filter((each) => contains(each.range, clip(view, this.bounds)));
     if (whole.length > 0) {
-      return whole.reduce((a, b) => (b.step < a.step || (b.step === a.step && b.exact) ? b : a));
+      const lacks = (each: Loaded<T>): number => keys.filter((key) => !each.keys.has(key)).length;
+      const order = (a: Loaded<T>, b: Loaded<T>): number =>
+        lacks(a) - lacks(b) || a.step - b.step || Number(b.exact) - Number(a.exact);
+      return whole.reduce((a, b) => (order(b, a) < 0 ? b : a));
     }
     const some = this.#kept.filter((each) => meets(each.range, view));
     if (some.length === 0) return null;

@@ -139,7 +139,7 @@ export class LaneCanvas {
   /** What was loaded is out of date: it stays on screen until its successor is here. */
   reload(): void {
     // What was never loaded is no successor of what was.
-    if (this.#windows.best(this.source.bounds)) this.#before = this.#windows;
+    if (this.#windows.best(this.source.bounds, [])) this.#before = this.#windows;
     this.#windows = new Windows(this.source.bounds);
     this.#asked = null;
     this.#redraw();
@@ -342,7 +342,8 @@ export class LaneCanvas {
   // How it is drawn.
 
   #window(): LaneWindow | null {
-    const best = this.#windows.best(this.#view) ?? this.#before?.best(this.#view);
+    const keys = this.#keys();
+    const best = this.#windows.best(this.#view, keys) ?? this.#before?.best(this.#view, keys);
     return best?.value ?? null;
   }
 
