@@ -411,3 +411,44 @@ def test_what_is_not_captured_cannot_be_saved_nor_captured_again():
     loaded = pickle.loads(pickle.dumps(f))
     with pytest.raises(AssertionError, match="can't reset without a function"):
         loaded.reset()
+
+
+@pytest.mark.parametrize("jit", [0, 1, 2])
+def test_what_was_built_before_a_replay_sees_the_old_state(jit: int):
+    state = vector(0.0)
+    with Context(JIT=jit):
+        add = TinyJit(lambda x: (state.assign(state + x) + 0).realize())
+        for i in range(5):
+            value, weak = state * 10, (state < 2).where(7, 8)
+            add(vector(1.0))
+            assert (value.item(), weak.item()) == (10.0 * i, 7 if i < 2 else 8)
+            assert state.item() == i + 1.0
+
+
+def test_what_was_built_before_a_replay_that_writes_its_input_sees_the_old_value():
+    x = vector(1.0)
+    double = TinyJit(lambda x: x.assign(x * 2).realize())
+    for i in range(5):
+        before = x + 0
+        double(x)
+        assert (before.item(), x.item()) == (2.0**i, 2.0 ** (i + 1))
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_write_that_waits_happens_before_a_replay(writes: bool):
+    state = vector(0.0)
+    step = TinyJit(lambda x: ((state.assign(state + x) if writes else state + x) + 0).realize())
+    for i in range(5):
+        state.assign(vector(10.0 * i))
+        assert step(vector(1.0)).item() == 10.0 * i + 1
+    assert state.item() == 40.0 + writes
+
+
+def test_what_waits_and_reads_nothing_that_is_written_still_waits():
+    state, other = vector(0.0), vector(3.0)
+    add = TinyJit(lambda x: (state.assign(state + x) + 0).realize())
+    for _ in range(3):
+        waiting = other * 2
+        add(vector(1.0))
+        assert waiting.uop.op is Ops.MUL
+    assert waiting.item() == 6.0

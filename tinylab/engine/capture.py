@@ -8,7 +8,7 @@ something that stays (constants, state that is written in place, intermediate va
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,10 @@ class Capture:
 # Captures that are open in any thread, innermost last. Anything else with a method
 # add_linear(linear, var_vals) gets the schedules, which then are not run.
 capturing: list[Any] = []
+
+# Called with the memory (bases) that a replay writes to, and that which it uses at all, before
+# it runs: whoever knows of values that wait computes those that must come first.
+before_replay: list[Callable[[Set[Buffer], Set[Buffer]], None]] = []
 
 
 def open_captures() -> list[Capture]:

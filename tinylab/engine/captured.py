@@ -19,7 +19,7 @@ from tinylab.device import Buffer
 from tinylab.dtype import DType, dtypes
 from tinylab.engine import launch
 from tinylab.engine.buffers import memories_of
-from tinylab.engine.capture import CapturedStep, written
+from tinylab.engine.capture import CapturedStep, before_replay, written
 from tinylab.engine.compile import lower_kernel
 from tinylab.engine.dependencies import in_stretches
 from tinylab.engine.graph import batched, kind_of
@@ -91,6 +91,17 @@ class Result(NamedTuple):
     kept: bool
 
 
+class _Lasting(NamedTuple):
+    """Memory that is there before and after a call, as wholes, without the inputs'.
+
+    given: the numbers of the inputs that are written to.
+    """
+
+    written: set[Buffer]
+    used: set[Buffer]
+    given: list[int]
+
+
 @dataclass
 class CapturedJit:
     """The captured steps with the numbers of their memory, and how calls are made with them."""
@@ -111,13 +122,32 @@ class CapturedJit:
     native: bool = True
     _is_free: bool = field(default=False, init=False)
     _fixed: dict[str, int] = field(default_factory=dict, init=False)
+    _lasting: _Lasting = field(init=False)
 
     def __post_init__(self) -> None:
         self.launchers = batched(self.steps, self.numbers, self.native)
         # Variables that were bound inside the function keep the values that they had.
         self._fixed = {name: n for s in self.steps for name, n in s.var_vals.items()}
+        self._lasting = self._find_lasting()
         # The memory of the captured call goes, except for what stays in use.
         self.steps = [replace(s, buffers=[]) for s in self.steps]
+
+    def _find_lasting(self) -> _Lasting:
+        outs = {
+            numbers[slot]
+            for s, numbers in zip(self.steps, self.numbers, strict=True)
+            for slot in s.step.outs
+        }
+        fresh = {n for r in self.results if not r.kept for n in r.numbers}
+        wholes = {p.number: p.whole for p in self.pieces}
+        inside = {*fresh, *self.scratch, *(p for p, whole in wholes.items() if whole in fresh)}
+        given = {*self.inputs, *(p for p, whole in wholes.items() if whole in self.inputs)}
+        kept = set(range(len(self.memory))) - inside - given
+        return _Lasting(
+            {self.memory[n].base for n in outs & kept},
+            {self.memory[n].base for n in kept},
+            sorted({wholes.get(n, n) for n in outs & given}),
+        )
 
     # *** to look at, to keep
 
@@ -181,6 +211,12 @@ class CapturedJit:
     def __call__(self, input_uops: Sequence[UOp], var_vals: dict[str, int]) -> Any:
         """The function's result for the memory of its inputs and the values of its variables."""
         nodes = self._place(input_uops)
+        lasting = self._lasting
+        written = lasting.written
+        if lasting.given:
+            written = written | {self.memory[n].base for n in lasting.given}
+        for compute in before_replay:
+            compute(written, lasting.used)
         self._run({**self._fixed, **var_vals})
         for result in self.results:
             if result.kept:
