@@ -415,14 +415,16 @@ def test_what_is_not_captured_cannot_be_saved_nor_captured_again():
 
 @pytest.mark.parametrize("jit", [0, 1, 2])
 def test_what_was_built_before_a_replay_sees_the_old_state(jit: int):
-    state = vector(0.0)
+    state, kept = vector(0.0), []
     with Context(JIT=jit):
         add = TinyJit(lambda x: (state.assign(state + x) + 0).realize())
         for i in range(5):
             value, weak = state * 10, (state < 2).where(7, 8)
+            kept.append(state * 100)
             add(vector(1.0))
             assert (value.item(), weak.item()) == (10.0 * i, 7 if i < 2 else 8)
             assert state.item() == i + 1.0
+    assert [t.item() for t in kept] == [0.0, 100.0, 200.0, 300.0, 400.0]
 
 
 def test_what_was_built_before_a_replay_that_writes_its_input_sees_the_old_value():
@@ -447,8 +449,9 @@ def test_a_write_that_waits_happens_before_a_replay(writes: bool):
 def test_what_waits_and_reads_nothing_that_is_written_still_waits():
     state, other = vector(0.0), vector(3.0)
     add = TinyJit(lambda x: (state.assign(state + x) + 0).realize())
-    for _ in range(3):
-        waiting = other * 2
+    for _ in range(2):
         add(vector(1.0))
-        assert waiting.uop.op is Ops.MUL
+    waiting = other * 2
+    add(vector(1.0))
+    assert waiting.uop.op is Ops.MUL
     assert waiting.item() == 6.0

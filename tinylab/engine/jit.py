@@ -17,6 +17,7 @@ from tinylab.engine.buffers import memories_of
 from tinylab.engine.capture import (
     Capture,
     CapturedStep,
+    before_replay,
     captured,
     depending_on,
     open_captures,
@@ -210,6 +211,8 @@ class TinyJit(Generic[P, R]):
         inputs = _inputs_of(args, kwargs)
         if not CAPTURING:
             return self._plain(args, kwargs)
+        for compute in before_replay:
+            compute(None, None)
         # What is computed once stays where it is: each value has memory of its own first.
         planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
         with planner, captured() as capture:

@@ -1,7 +1,8 @@
-"""Before a captured function is replayed: values that somebody holds and has not computed yet.
+"""Before a function is captured or replayed: values that somebody holds and has not computed yet.
 
 A replay overwrites memory without Python in between. Program order decides there too: what was
-built before sees the old value, and a write that waits happens first.
+built before sees the old value, and a write that waits happens first. Nor is it part of what is
+captured, or each replay would do it again.
 """
 
 from __future__ import annotations
@@ -42,14 +43,20 @@ def _storage_of(uop: UOp) -> _Storage:
     return found
 
 
-def _meets(nodes: Iterable[UOp], memory: Set[Buffer]) -> bool:
+def _meets(nodes: Iterable[UOp], memory: Set[Buffer] | None) -> bool:
+    if memory is None:
+        return any(x._buffer is not None and not _in_a_file(x) for x in nodes)
     return any(m.base in memory for x in nodes if x._buffer is not None for m in memories_of(x))
 
 
-def compute_waiting(written: Set[Buffer], used: Set[Buffer]) -> None:
+def _in_a_file(x: UOp) -> bool:
+    return isinstance(x.device, str) and x.device.startswith("DISK")
+
+
+def compute_waiting(written: Set[Buffer] | None, used: Set[Buffer] | None) -> None:
     """Compute what reads memory that is written next, and do the writes to memory that is used.
 
-    written, used: wholes, no views.
+    written, used: wholes, no views; None where it is not known yet, which may be any but files.
     """
     for t in live.to_compute(lambda uop: to_store(uop) is None):
         uop = t.uop
