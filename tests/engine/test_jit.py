@@ -204,10 +204,20 @@ def test_nothing_to_capture():
         f()
 
 
-def test_only_tensors_are_returned():
-    f = TinyJit(lambda x: 3)
+def test_only_tensors_are_returned_by_what_is_captured():
+    f = TinyJit(lambda x: (x + 1, 3))
+    assert f(vector(1.0))[1] == 3
     with pytest.raises(JitError, match="JIT return contains non-Tensor value of type"):
         f(vector(1.0))
+
+
+def test_anything_is_returned_where_nothing_is_captured():
+    with Context(JIT=0):
+        f = TinyJit(lambda x: (x + 1, {"n": 3, "text": "some"}))
+        for i in range(3):
+            value, more = f(vector(i))
+            assert value.uop.base.op is Ops.BUFFER
+            assert (value.item(), more) == (i + 1.0, {"n": 3, "text": "some"})
 
 
 def test_values_cannot_be_asked_for_during_capture():

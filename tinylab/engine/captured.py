@@ -300,19 +300,29 @@ def tensors_of(ret: Any) -> list[Any]:
     return found
 
 
-def rebuilt(ret: Any, new: Callable[[Any], Any]) -> Any:
-    """The returned value with each tensor replaced."""
+def _refused(ret: Any) -> Any:
+    raise JitError(
+        f"JIT return contains non-Tensor value of type {type(ret)}",
+        help="a replay would not work it out again: return tensors only, or None",
+    )
+
+
+def rebuilt(ret: Any, new: Callable[[Any], Any], other: Callable[[Any], Any] = _refused) -> Any:
+    """The returned value with each tensor replaced, and by other what is no tensor.
+
+    Raises: JitError for the latter, if not told otherwise.
+    """
     if ret is None:
         return None
     if is_tensor(ret):
         return new(ret)
     if isinstance(ret, dict):
-        return {k: rebuilt(v, new) for k, v in ret.items()}
+        return {k: rebuilt(v, new, other) for k, v in ret.items()}
     if isinstance(ret, tuple) and hasattr(ret, "_fields"):
-        return type(ret)(*(rebuilt(v, new) for v in ret))
+        return type(ret)(*(rebuilt(v, new, other) for v in ret))
     if isinstance(ret, list | tuple):
-        return type(ret)(rebuilt(v, new) for v in ret)
-    raise JitError(f"JIT return contains non-Tensor value of type {type(ret)}")
+        return type(ret)(rebuilt(v, new, other) for v in ret)
+    return other(ret)
 
 
 # *** from a capture

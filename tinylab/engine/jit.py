@@ -217,6 +217,7 @@ class TinyJit(Generic[P, R]):
         planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
         with planner, captured() as capture:
             ret = self._plain(args, kwargs)
+        tensors_of(ret)  # says what is none
         if not capture.steps:
             raise JitError(
                 "didn't JIT anything!", help="nothing was computed: is the result realized before?"
@@ -268,7 +269,10 @@ def _words(info: InputInfo) -> str:
 
 
 def _realized(ret: Any) -> None:
-    tensors = [t for t in tensors_of(ret) if to_store(t.uop) is not None]
+    """Compute the tensors in a returned value, whatever else there is."""
+    found: list[Any] = []
+    rebuilt(ret, found.append, lambda other: None)
+    tensors = [t for t in found if to_store(t.uop) is not None]
     if tensors:
         tensors[0].realize(*tensors[1:])
 
