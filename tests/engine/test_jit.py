@@ -196,6 +196,55 @@ def test_calls_that_do_not_fit_are_refused(args, message: str):
     assert f(vector(1.0, 1.0), vector(1.0, 2.0)).tolist() == [2.0, 3.0]
 
 
+def test_inputs_may_be_separate_pieces_of_one_buffer():
+    f = TinyJit(lambda x, y: (x.assign(x * 2).realize(), (x - y).realize()))
+    for i in range(4):
+        whole = vector(1.0, 2.0, 3.0, i)
+        doubled, less = f(whole[0:2], whole[2:4])
+        assert (doubled.tolist(), less.tolist()) == ([2.0, 4.0], [-1.0, 4.0 - i])
+        assert whole.tolist() == [2.0, 4.0, 3.0, float(i)]
+    with pytest.raises(JitError, match="argument 1 shares its buffer with other arguments"):
+        f(vector(1.0, 2.0, 3.0, 4.0)[0:2], vector(1.0, 2.0, 3.0, 4.0)[2:4])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "message"),
+    [
+        (lambda b: (b[0:3], b[1:4]), "0 is elements 0 to 3, and 1 is elements 1 to 4, of one"),
+        (lambda b: (b[0:2], b), "0 is elements 0 to 2, and 1 is the whole, of one buffer"),
+        (lambda b: (b[0:2].flip(0), b[2:4]), "0 is a view by SHRINK, FLIP, and 1 is elements"),
+    ],
+)
+def test_inputs_that_share_memory_are_refused(pieces, message: str):
+    f = TinyJit(lambda x, y: (x.sum() + y.sum()).realize())
+    inputs = pieces(vector(1.0, 2.0, 3.0, 4.0))
+    f(*inputs)
+    with pytest.raises(JitError, match=f"duplicate inputs to JIT: {message}") as e:
+        f(*inputs)
+    assert ".clone()" in e.value.help
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda b: b[2:4], "is elements 2 to 4 of a buffer of 4, captured was elements 0 to 2"),
+        (lambda b: b[0:2].flip(0), "is a view by SHRINK, FLIP of a buffer of 4, captured was"),
+        (lambda b: b[0:2].clone(), "is the whole of a buffer of 2, captured was elements 0 to 2"),
+    ],
+)
+def test_another_view_than_the_captured_one_is_named(other, message: str):
+    f = TinyJit(lambda x: (x + 1).realize())
+    whole = vector(1.0, 2.0, 3.0, 4.0)
+    for _ in range(3):
+        assert f(whole[0:2]).tolist() == [2.0, 3.0]
+    with pytest.raises(JitError, match=message) as e:
+        f(other(whole))
+    assert ".clone()" in e.value.help
+    f.reset()
+    for i in range(4):
+        assert f(whole[i % 3 : i % 3 + 2].clone()).tolist() == [i % 3 + 2.0, i % 3 + 3.0]
+
+
 def test_nothing_to_capture():
     x = vector(1.0)
     f = TinyJit(lambda: x)

@@ -181,7 +181,8 @@ class CapturedJit:
         memory = self.memory
         nodes: dict[int, UOp] = {}
         for slot, n in enumerate(self.inputs):
-            nodes[n] = UOp.param(slot, memory[n].dtype, (memory[n].size,), memory[n].device)
+            if n not in nodes:  # views of one buffer are one
+                nodes[n] = UOp.param(slot, memory[n].dtype, (memory[n].size,), memory[n].device)
         for n in (n for r in self.results if not r.kept for n in r.numbers):
             nodes[n] = UOp.new_buffer(memory[n].device, memory[n].size, memory[n].dtype)
         for p in self.pieces:

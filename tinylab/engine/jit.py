@@ -4,7 +4,9 @@ call 1   plain
 call 2   plain, and captured: which kernels ran on which memory
 call 3…  replayed: the captured kernels on the new inputs, without Python in between
 
-Results of a replay have memory of their own: what was returned keeps its value.
+Results from call 2 on have memory of their own: what was returned keeps its value. Call 1 hands out
+what the function returned: where that is state which it updates, the state itself. Values that wait
+for memory which a replay writes to are computed before it.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import CAPTURING, DEBUG, JIT, NO_MEMORY_PLANNER, Context
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
+from tinylab.schedule.views import Window, window_of
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
 
@@ -82,6 +85,7 @@ def _inputs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> Inputs:
     if pending:
         pending[0].realize(*pending[1:])
     inputs = Inputs([], [], {})
+    slots: dict[UOp, int] = {}  # views of one buffer have one: which do is part of what they are
     for name, x in [*enumerate(args), *sorted(kwargs.items())]:
         if isinstance(x, UOp):
             inputs.variables.append((name, x.unbind()[0]))
@@ -95,7 +99,8 @@ def _inputs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> Inputs:
             )
         for u in _bound_sizes(t.uop):
             _bind(inputs, u)
-        param = UOp.param(len(inputs.tensors), buffer.dtype, buffer.shape, buffer.device)
+        slot = slots.setdefault(buffer, len(inputs.tensors))
+        param = UOp.param(slot, buffer.dtype, buffer.shape, buffer.device)
         inputs.tensors.append(Input(name, _info(t.uop, buffer, param), buffer))
     _refuse_duplicates(inputs.tensors)
     return inputs
@@ -115,14 +120,31 @@ def _bind(inputs: Inputs, u: UOp) -> None:
 
 
 def _refuse_duplicates(tensors: Sequence[Input]) -> None:
-    seen: dict[UOp, Any] = {}
+    seen: dict[UOp, list[Input]] = {}
     for i in tensors:
-        if i.buffer in seen:
-            raise JitError(
-                f"duplicate inputs to JIT: {seen[i.buffer]!r} and {i.name!r} are one buffer",
-                help="use .clone() on one of them",
-            )
-        seen[i.buffer] = i.name
+        for other in seen.setdefault(i.buffer, []):
+            if not _apart_in_memory(other.info.view, i.info.view):
+                raise JitError(
+                    f"duplicate inputs to JIT: {other.name!r} is {_place_words(other.info)}, and "
+                    f"{i.name!r} is {_place_words(i.info)}, of one buffer",
+                    help="use .clone() on one of them",
+                )
+        seen[i.buffer].append(i)
+
+
+def _window(view: UOp) -> Window | None:
+    """The piece of its buffer that an input is; None with gaps, and for sizes that vary."""
+    if not all(isinstance(s, int) for s in view.shape):
+        return None
+    found = window_of(view)
+    return found if found is not None and isinstance(found.offset, int) else None
+
+
+def _apart_in_memory(x: UOp, y: UOp) -> bool:
+    a, b = _window(x), _window(y)
+    if a is None or b is None:
+        return False
+    return a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
 
 
 def _info(view: UOp, buffer: UOp, param: UOp) -> InputInfo:
@@ -256,16 +278,47 @@ class TinyJit(Generic[P, R]):
             raise JitError(f"args mismatch in JIT: {names} instead of {found.expected_names}")
         for name, got, want in zip(names, infos, found.expected_input_info, strict=True):
             if got != want:
-                raise JitError(
-                    f"args mismatch in JIT: argument {name!r} is {_words(got)}, captured was "
-                    f"{_words(want)}",
-                    help="call .reset() to capture anew, or use one TinyJit for each shape",
-                )
+                raise _mismatch(name, got, want)
         return found([i.buffer for i in inputs.tensors], inputs.var_vals)
 
 
 def _words(info: InputInfo) -> str:
     return f"{shape_text(info.view.shape)} {info.dtype} on {info.device}"
+
+
+def _place_words(info: InputInfo) -> str:
+    """Where in its buffer an input lies."""
+    window, buffer = _window(info.view), storage_below(info.view)
+    if window is not None:
+        if window.size == buffer.shape[0]:
+            return "the whole"
+        return f"elements {window.offset} to {window.offset + window.size}"
+    moves = []
+    view = info.view
+    while view is not buffer:
+        moves.append(view.op.name)
+        view = view.src[0]
+    return f"a view by {', '.join(reversed(moves))}"
+
+
+def _mismatch(name: Any, got: InputInfo, want: InputInfo) -> JitError:
+    if _words(got) != _words(want):
+        return JitError(
+            f"args mismatch in JIT: argument {name!r} is {_words(got)}, captured was "
+            f"{_words(want)}",
+            help="call .reset() to capture anew, or use one TinyJit for each shape",
+        )
+    places = [
+        f"{_place_words(i)} of a buffer of {storage_below(i.view).shape[0]}" for i in (got, want)
+    ]
+    words = f"is {places[0]}, captured was {places[1]}"
+    if places[0] == places[1]:
+        words = "shares its buffer with other arguments than the captured one did"
+    return JitError(
+        f"args mismatch in JIT: argument {name!r} {words}",
+        help="after .reset(), give it the argument's .clone() at each call: that is the whole of a "
+        "buffer of its own",
+    )
 
 
 def _realized(ret: Any) -> None:
