@@ -508,9 +508,17 @@ def test_a_write_that_waits_happens_before_a_replay(writes: bool):
 def test_what_waits_and_reads_nothing_that_is_written_still_waits():
     state, other = vector(0.0), vector(3.0)
     add = TinyJit(lambda x: (state.assign(state + x) + 0).realize())
-    for _ in range(2):
-        add(vector(1.0))
     waiting = other * 2
-    add(vector(1.0))
-    assert waiting.uop.op is Ops.MUL
+    for _ in range(3):
+        add(vector(1.0))
+        assert waiting.uop.op is Ops.MUL
     assert waiting.item() == 6.0
+
+
+def test_what_waits_is_no_write_of_what_is_captured():
+    state = vector(0.0)
+    read = TinyJit(lambda x: (state + x).realize())
+    for i in range(4):
+        state.assign(vector(i))
+        assert read(vector(1.0)).item() == i + 1.0
+        assert read.captured is None or len(read.captured.steps) == 1

@@ -57,9 +57,10 @@ class Capture:
 capturing: list[Any] = []
 
 # Called with the memory (bases) that a replay writes to, and that which it uses at all, before
-# it runs: whoever knows of values that wait computes those that must come first. Before a capture
-# neither is known, and both are None.
-before_replay: list[Callable[[Set[Buffer] | None, Set[Buffer] | None], None]] = []
+# it runs: whoever knows of values that wait computes those that must come first.
+before_replay: list[Callable[[Set[Buffer], Set[Buffer]], None]] = []
+# The same before a capture; what each returns is called behind it, with the memory that it made.
+before_capture: list[Callable[[], Callable[[Set[Buffer]], None]]] = []
 
 
 def open_captures() -> list[Capture]:

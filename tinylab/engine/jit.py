@@ -19,7 +19,7 @@ from tinylab.engine.buffers import memories_of
 from tinylab.engine.capture import (
     Capture,
     CapturedStep,
-    before_replay,
+    before_capture,
     captured,
     depending_on,
     open_captures,
@@ -233,12 +233,13 @@ class TinyJit(Generic[P, R]):
         inputs = _inputs_of(args, kwargs)
         if not CAPTURING:
             return self._plain(args, kwargs)
-        for compute in before_replay:
-            compute(None, None)
+        behind = [prepare() for prepare in before_capture]
         # What is computed once stays where it is: each value has memory of its own first.
         planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
         with planner, captured() as capture:
             ret = self._plain(args, kwargs)
+        for keep in behind:
+            keep(capture.made)
         tensors_of(ret)  # says what is none
         if not capture.steps:
             raise JitError(

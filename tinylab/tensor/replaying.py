@@ -8,13 +8,13 @@ captured, or each replay would do it again.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
 from tinylab.device import Buffer
 from tinylab.dtype import strong_dtype
 from tinylab.engine.buffers import memories_of
-from tinylab.engine.capture import before_replay
+from tinylab.engine.capture import before_capture, before_replay
 from tinylab.engine.realize import kept_copy, to_store
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below
@@ -33,45 +33,76 @@ class _Storage(NamedTuple):
 _storage: weakref.WeakKeyDictionary[UOp, _Storage] = weakref.WeakKeyDictionary()
 
 
+def _look(uop: UOp) -> _Storage:
+    order = [x for x in uop.toposort(enter_calls=False) if not x.is_bound_var]
+    buffers = frozenset(x for x in order if x.op is Ops.BUFFER and not x.is_variable)
+    return _Storage(buffers, buffers & {buffer_below(x) for x in order if x.op is Ops.AFTER})
+
+
 def _storage_of(uop: UOp) -> _Storage:
+    """What an expression looks at, kept while it is there; no BUFFER, which would keep itself."""
     found = _storage.get(uop)
     if found is None:
-        order = [x for x in uop.toposort(enter_calls=False) if not x.is_bound_var]
-        buffers = frozenset(x for x in order if x.op is Ops.BUFFER and not x.is_variable)
-        below = {buffer_below(x) for x in order if x.op is Ops.AFTER}
-        found = _storage[uop] = _Storage(buffers, buffers & below)
+        found = _storage[uop] = _look(uop)
     return found
 
 
-def _meets(nodes: Iterable[UOp], memory: Set[Buffer] | None) -> bool:
-    if memory is None:
-        return any(x._buffer is not None and not _in_a_file(x) for x in nodes)
+def _meets(nodes: Iterable[UOp], memory: Set[Buffer]) -> bool:
     return any(m.base in memory for x in nodes if x._buffer is not None for m in memories_of(x))
 
 
-def _in_a_file(x: UOp) -> bool:
-    return isinstance(x.device, str) and x.device.startswith("DISK")
+def _waiting() -> list[Tensor]:
+    return live.to_compute(lambda uop: to_store(uop) is None)
 
 
-def compute_waiting(written: Set[Buffer] | None, used: Set[Buffer] | None) -> None:
+def _keep(t: Tensor) -> None:
+    """Give a tensor its value in memory of its own."""
+    uop = t.uop
+    kept = Tensor._from_uop(kept_copy(uop.cast(strong_dtype(uop.dtype))))
+    realize_all([kept])
+    t.uop = kept.uop.cast(uop.dtype)
+
+
+def compute_waiting(written: Set[Buffer], used: Set[Buffer]) -> None:
     """Compute what reads memory that is written next, and do the writes to memory that is used.
 
-    written, used: wholes, no views; None where it is not known yet, which may be any but files.
+    written, used: wholes, no views.
     """
-    for t in live.to_compute(lambda uop: to_store(uop) is None):
-        uop = t.uop
+    for t in _waiting():
         # It may have been computed along with one before it.
-        if (below := to_store(uop)) is None:
+        if (below := to_store(t.uop)) is None:
             continue
-        storage = _storage_of(uop)
+        storage = _storage_of(t.uop)
         if not _meets(storage.all, written) and not _meets(storage.targets, used):
             continue
         if below.op is Ops.AFTER:
             realize_all([t])
+        else:
+            _keep(t)
+
+
+def write_waiting() -> Callable[[Set[Buffer]], None]:
+    """Do the writes that wait; the result is told the memory that the capture then makes.
+
+    What is captured may compute other values that wait, in memory that replays write to: they are
+    given memory of their own.
+    """
+    for t in _waiting():
+        below = to_store(t.uop)
+        if below is None or below.op is not Ops.AFTER:
             continue
-        kept = Tensor._from_uop(kept_copy(uop.cast(strong_dtype(uop.dtype))))
-        realize_all([kept])
-        t.uop = kept.uop.cast(uop.dtype)
+        if any(x._buffer is not None for x in _look(below).targets):
+            realize_all([t])
+    before = [weakref.ref(t) for t in _waiting()]
+
+    def keep(made: Set[Buffer]) -> None:
+        for ref in before:
+            t = ref()
+            if t is not None and _meets(_look(t.uop).all, made):
+                _keep(t)
+
+    return keep
 
 
 before_replay.append(compute_waiting)
+before_capture.append(write_waiting)
