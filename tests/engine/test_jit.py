@@ -113,6 +113,24 @@ def test_random_numbers_differ_from_call_to_call():
     assert len({tuple(draw(vector(0.0)).tolist()) for _ in range(5)}) == 5
 
 
+def test_random_numbers_differ_where_a_write_computes_them():
+    def draws(jit: int) -> list[float]:
+        Tensor.manual_seed(1)
+        state = vector(0.0)
+
+        def f(x):
+            drawn = Tensor.rand(1) + state * 0 + x
+            state.assign(state + 1).realize()
+            return drawn.realize()
+
+        with Context(JIT=jit):
+            draw = TinyJit(f)
+            return [draw(vector(0.0)).item() for _ in range(6)]
+
+    assert len(set(draws(1))) == 6
+    assert draws(1) == draws(0)
+
+
 def test_what_does_not_depend_on_inputs_runs_once_when_pruned():
     weights = vector(1.0, 2.0)
 

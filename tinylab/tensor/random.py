@@ -16,11 +16,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinylab.dtype import DTypeLike, dtypes, to_dtype
+from tinylab.engine.capture import open_captures
 from tinylab.engine.locking import alone
 from tinylab.errors import CreationError, DTypeError
 from tinylab.helpers.context import Context
 from tinylab.mixin.base import Sizes, as_shape, largest
 from tinylab.mixin.random import check_sizes
+from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below
 from tinylab.tensor.core import canonical
 from tinylab.tensor.creation import TensorCreation
@@ -151,9 +153,19 @@ def random_state() -> set[UOp]:
 
 
 def counters_of(roots: Iterable[UOp]) -> list[tuple[Stream, UOp]]:
-    """The counters that values about to be computed depend on, moved on behind their draws."""
-    waiting = [s for s in TensorRandom._streams.values() if s.drawn]
+    """The counters that values about to be computed depend on, moved on behind their draws.
+
+    A write in place may compute others that wait. What is captured must then move the counters
+    itself: no replay sees how many numbers were drawn, and each would draw the same.
+    """
+    waiting = drawn_streams()
     if not waiting:
         return []
     below = UOp.sink(*roots).toposort(enter_calls=False)
-    return [(s, s.moved_on()) for s in waiting if s.counter in below]
+    every = bool(open_captures()) and any(x.op is Ops.AFTER for x in below)
+    return [(s, s.moved_on()) for s in waiting if every or s.counter in below]
+
+
+def drawn_streams() -> list[Stream]:
+    """The streams whose counters do not stand behind all draws."""
+    return [s for s in TensorRandom._streams.values() if s.drawn]

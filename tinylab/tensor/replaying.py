@@ -19,6 +19,7 @@ from tinylab.engine.realize import kept_copy, to_store
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below
 from tinylab.tensor.core import live
+from tinylab.tensor.random import drawn_streams
 from tinylab.tensor.tensor import Tensor, realize_all
 from tinylab.uop.ops import UOp
 
@@ -82,10 +83,10 @@ def compute_waiting(written: Set[Buffer], used: Set[Buffer]) -> None:
 
 
 def write_waiting() -> Callable[[Set[Buffer]], None]:
-    """Do the writes that wait; the result is told the memory that the capture then makes.
+    """Do the writes that wait, those of random counters too.
 
-    What is captured may compute other values that wait, in memory that replays write to: they are
-    given memory of their own.
+    The result is to be told the memory that the capture then makes: what is captured may
+    compute other values that wait, in memory that replays write to, and they get their own.
     """
     for t in _waiting():
         below = to_store(t.uop)
@@ -93,6 +94,10 @@ def write_waiting() -> Callable[[Set[Buffer]], None]:
             continue
         if any(x._buffer is not None for x in _look(below).targets):
             realize_all([t])
+    for stream in drawn_streams():
+        counter = Tensor._from_uop(stream.moved_on())
+        realize_all([counter])
+        stream.counter = counter.uop
     before = [weakref.ref(t) for t in _waiting()]
 
     def keep(made: Set[Buffer]) -> None:
