@@ -90,6 +90,19 @@ def check_value(row: Row) -> None:
         np.testing.assert_allclose(found, e, rtol=row.rtol, atol=row.atol, err_msg=row.name)
 
 
+def check_other_device(row: Row, device: str) -> None:
+    """What is worked out from tensors on a device is on that device, and right."""
+    arrays = row.inputs()
+    with np.errstate(all="ignore"):
+        expected = _flat(row.numpy(*arrays))
+    got = _flat(row.ours(*(Tensor(a, device=device) for a in arrays)))
+    for g, e in zip(got, expected, strict=True):
+        everywhere = g.uop.device is None and all(0 in np.shape(a) for a in arrays)
+        assert g.device == device or everywhere, f"{row.name}: on {g.device}, not {device}"
+        found = g.numpy()
+        np.testing.assert_allclose(found, np.asarray(e), row.rtol, row.atol, err_msg=row.name)
+
+
 def _weights(row: Row, shapes: Sequence[Shape]) -> list[np.ndarray[Any, Any]]:
     """What the result is multiplied by, so that no symmetry hides a mistake."""
     rng = np.random.default_rng(zlib.crc32(row.name.encode()) + 1)

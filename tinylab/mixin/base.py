@@ -62,6 +62,10 @@ class Primitives:
             """How many of each row's ascending numbers are at most each wanted one."""
             ...
 
+        def _stored_beside(self, x: Self) -> Self:
+            """Another value in storage, on this value's device."""
+            ...
+
         def _rows_at(self, index: Self) -> Self:
             """(n, r) read at places (m,) -> (m, r), with a gradient that is summed by place."""
             ...

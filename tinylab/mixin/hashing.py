@@ -146,7 +146,7 @@ def _row(like: HashingMixin, values: list[int]) -> HashingMixin:
     for n, value in enumerate(values):
         if value:
             found = places.eq(n).where(like.const(value, dtypes.uint64), found)
-    return _kept(found.reshape(1, -1))
+    return _kept(like._stored_beside(found.reshape(1, -1)))
 
 
 def _kept(x: HashingMixin) -> HashingMixin:

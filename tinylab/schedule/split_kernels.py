@@ -120,6 +120,9 @@ def _methods(nodes: Iterable[UOp]) -> tuple[Any, ...] | None:
 def split_kernel(x: UOp) -> UOp | None:
     """Each effect on a buffer as the call of a kernel."""
     effects = x.src[1:]
+    for e in effects:
+        if e.op is Ops.CALL and e.src[0].op in (Ops.SINK, Ops.PROGRAM):
+            _refuse_several_devices(list(e.src[1:]))  # a kernel written by hand
     if x.is_bound_var or not any(e.op in (Ops.STORE, Ops.END) for e in effects):
         return None
     calls = tuple(_kernel(e) if e.op in (Ops.STORE, Ops.END) else e for e in effects)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tinylab.device import Device
 from tinylab.dtype import AddrSpace, DType, dtypes, sum_acc_dtype
 from tinylab.helpers.context import USE_ATOMICS
 from tinylab.mixin.base import Size, largest
@@ -19,6 +20,7 @@ from tinylab.mixin.indexing import pick
 from tinylab.opcodes import AxisType, Ops
 from tinylab.tensor.data import empty_uop
 from tinylab.tensor.random import TensorRandom
+from tinylab.tensor.writing import stored_copy
 from tinylab.uop.ops import KernelInfo, UOp
 
 if TYPE_CHECKING:
@@ -69,13 +71,22 @@ class TensorOrdering(TensorRandom):
 
     def _filled_up(self, width: int, value: Any) -> Self:
         """The values in storage with numbers for sizes: the last is `width`, others the largest."""
+        return self._padded_to(width, value).contiguous()
+
+    def _padded_to(self, width: int, value: Any) -> Self:
         room = (*map(largest, self.shape[:-1]), width)
         pads = [(0, r - s) for r, s in zip(room, self.shape, strict=True)]
-        return self._pad_constant(pads, value).contiguous()
+        return self._pad_constant(pads, value)
 
     def _pair(self, size: int) -> list[Self]:
         """Storage for values of this type and for places, along a last axis of this size."""
         return [self._storage(size, dtype) for dtype in (self.dtype, dtypes.int32)]
+
+    def _stored_beside(self, x: Self) -> Self:
+        """Another value in storage; what is on no device yet comes to this value's."""
+        if x.uop.device is not None or self.device == Device.DEFAULT:
+            return x.contiguous()
+        return self._from_uop(stored_copy(x.uop, self.device))
 
     def _storage(self, size: int, dtype: DType) -> Self:
         """Storage like this value's with another last size and type, and nothing in it."""
@@ -88,7 +99,7 @@ class TensorOrdering(TensorRandom):
         (…, n) [1, 3, 3], (…, m) [0, 3]  ->  (…, m) [0, 3]
         """
         rows = self._filled_up(largest(self.shape[-1]), self.dtype.max)
-        asked = wanted._filled_up(largest(wanted.shape[-1]), 0)
+        asked = self._stored_beside(wanted._padded_to(largest(wanted.shape[-1]), 0))
         found = _call(_count, [asked._storage(asked.shape[-1], dtypes.int32)], [rows, asked])[0]
         return found.shrink_to(wanted.shape)
 

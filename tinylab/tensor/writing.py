@@ -41,13 +41,16 @@ def stored_copy(uop: UOp, device: Any, axis: int | None = None) -> UOp:
     return _rebuilt(chain_below(target)[0], flat.after(target.store(uop)))
 
 
-def operand(target: Tensor, x: Any, what: str) -> Any:
+def operand(target: Tensor, x: Any, what: str, place: Tensor | None = None) -> Any:
     """The value of a write as a tensor of the target's type and shape.
+
+    place: the tensor whose device it has to be on, where that is not the target.
 
     Raises: AssignError when its type or device is another; ShapeError when it does not fit.
     """
     cls = type(target)
-    value = x if isinstance(x, cls) else cls(x, device=target.device, dtype=target.dtype)
+    device = (target if place is None else place).device
+    value = x if isinstance(x, cls) else cls(x, device=device, dtype=target.dtype)
     if dtypes.is_weak(value.dtype):
         value = value.cast(target.dtype)
     if value.dtype is not target.dtype:
@@ -55,10 +58,10 @@ def operand(target: Tensor, x: Any, what: str) -> Any:
             f"{what} dtype mismatch {target.dtype} != {value.dtype}",
             help=f"cast the value first: .cast({target.dtype})",
         )
-    if value.uop.device is not None and value.device != target.device:
+    if value.uop.device is not None and value.device != device:
         raise AssignError(
-            f"{what} device mismatch {target.device} != {value.device}",
-            help=f"move the value first: .to({target.device!r})",
+            f"{what} device mismatch {device} != {value.device}",
+            help=f"move the value first: .to({device!r})",
         )
     if (
         what == "assign"
@@ -209,7 +212,7 @@ def _with_elements(view: Any, plan: Any, v: Any) -> Any:
     places = flat_places(tensors, [view.shape[a] for a in axes])
     shape, total = places.shape, places.total
     target = view.const(0, view.dtype)._broadcast_to((*others[:first], *shape, *others[first:]))
-    value = operand(target, v, "setitem")
+    value = operand(target, v, "setitem", view)
     lead = range(first, first + len(shape))
     order = [*lead, *(i for i in range(target.ndim) if i not in lead)]
     picked = math.prod(shape)

@@ -1,0 +1,99 @@
+"""A tensor that is not on the default device: what is made on the way is made where it is."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.tensor import rows_elementwise, rows_reduce, rows_shapes
+from tests.tensor.table import Row, check_other_device
+from tinylab import Tensor, dtypes
+from tinylab.errors import AssignError, ScheduleError
+from tinylab.uop.ops import KernelInfo, UOp
+
+OTHER = "CPU:1"
+ROWS = [*rows_elementwise.ROWS, *rows_reduce.ROWS, *rows_shapes.ROWS]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_method_stays_on_its_device(row: Row) -> None:
+    check_other_device(row, OTHER)
+
+
+def line(device: str = OTHER) -> Tensor:
+    return Tensor([1.0, 2.0, 3.0, 4.0], device=device).contiguous().realize()
+
+
+def written(index: Any, value: Any) -> Tensor:
+    x = line()
+    x[index() if callable(index) else index] = value() if callable(value) else value
+    return x
+
+
+INDICES: list[tuple[Any, Any]] = [
+    ([0, 2], [0, 2]),
+    (lambda: Tensor([0, 2], device=OTHER), [0, 2]),
+    (lambda: line() > 2, [False, False, True, True]),
+    (lambda: line().argsort(descending=True)[:2], [3, 2]),
+]
+
+
+@pytest.mark.parametrize(("index", "at"), INDICES)
+@pytest.mark.parametrize(("value", "expected"), [(5, 5.0), (lambda: line()[:2] * 10, [10.0, 20.0])])
+def test_writes_by_index(index: Any, at: Any, value: Any, expected: Any) -> None:
+    x, right = written(index, value), np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    right[at] = expected
+    assert x.device == OTHER
+    assert x.tolist() == right.tolist()
+
+
+def test_a_value_from_elsewhere_is_refused() -> None:
+    with pytest.raises(AssignError, match="setitem device mismatch CPU:1 != CPU"):
+        written([0, 2], Tensor([1.0, 2.0], device="CPU").realize())
+
+
+READS: list[tuple[Callable[[Tensor], Tensor], Any]] = [
+    (lambda x: x[x > 2], [3.0, 4.0]),
+    (lambda x: x.masked_select(x > 2), [3.0, 4.0]),
+    (lambda x: (x - 2).nonzero(), [[0], [2], [3]]),
+    (lambda x: x[[3, 0]], [4.0, 1.0]),
+    (lambda x: x.cast(dtypes.int32)[:1].one_hot(3), [[0, 1, 0]]),
+]
+
+
+@pytest.mark.parametrize("device", [OTHER, "PYTHON"])
+@pytest.mark.parametrize(("read", "expected"), READS)
+def test_reads_by_mask_and_index(read: Any, expected: Any, device: str) -> None:
+    found = read(line(device))
+    assert found.device == device
+    assert found.tolist() == expected
+
+
+def test_digests() -> None:
+    x = line().bitcast(dtypes.uint8)
+    raw = bytes(line().bitcast(dtypes.uint8).tolist())
+    digest = x.keccak()
+    assert digest.device == x.hash().device == OTHER
+    assert bytes(digest.tolist()) == hashlib.sha3_256(raw).digest()
+    assert x.hash().tolist() == Tensor(list(raw), dtype=dtypes.uint8).hash().tolist()
+
+
+def test_draws_from_weights() -> None:
+    found = Tensor([0.0, 1.0, 0.0], device=OTHER).multinomial(4, replacement=True)
+    assert found.device == OTHER
+    assert found.tolist() == [1, 1, 1, 1]
+
+
+def _copied(out: UOp, x: UOp) -> UOp:
+    i = UOp.range(4, 0)
+    return out[i].store(x[i]).end(i).sink(arg=KernelInfo(name="copied"))
+
+
+def test_a_kernel_by_hand_refuses_memory_of_two_devices() -> None:
+    out = Tensor.empty(4, device=OTHER)
+    with pytest.raises(ScheduleError, match="all buffers must be on the same device"):
+        Tensor.custom_kernel(out, line("PYTHON"), fxn=_copied)[0].realize()
