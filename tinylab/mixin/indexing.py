@@ -67,6 +67,10 @@ class IndexingMixin(ScanMixin):
         places: list[Self] = [p.tensor for p in tensors]
         return _gather_axes(view, axes, places, first)
 
+    def _whole(self) -> Self:
+        """This value; on several devices all of it on each."""
+        return self
+
     # *** one-hot
 
     def _one_hot(self, axis_size: Size) -> Self:
@@ -240,8 +244,8 @@ class IndexingMixin(ScanMixin):
         """
         shape = _broadcast(self.shape, mask.shape)
         # First, for to count may run a write that what is made here would repeat.
-        at = _mask_places(mask.cast(dtypes.bool)._broadcast_to(shape).flatten(), size)
-        picked = self._broadcast_to(shape).flatten()[at.maximum(0)]
+        at = _mask_places(mask.cast(dtypes.bool)._broadcast_to(shape)._whole().flatten(), size)
+        picked = self._broadcast_to(shape)._whole().flatten()[at.maximum(0)]
         found: Self = at.ge(0).where(picked, self.const(fill_value, self.dtype))
         return found
 
@@ -250,7 +254,7 @@ class IndexingMixin(ScanMixin):
 
         Raises: OperandError without a size where the number of elements is not known.
         """
-        at = _mask_places(self.cast(dtypes.bool).flatten(), size)
+        at = _mask_places(self.cast(dtypes.bool)._whole().flatten(), size)
         rest, columns = at.maximum(0), []
         for n in reversed(self.shape):
             columns.append(rest % n)
@@ -436,6 +440,7 @@ def _gather_axes(x: S, axes: list[int], tensors: list[S], first: int) -> S:
     places = flat_places(tensors, [x.shape[a] for a in axes])
     rest = [i for i in range(x.ndim) if i not in axes]
     total = places.total
+    x = x._whole() if len(axes) > 1 else x
     source = x.permute((*axes, *rest)).reshape((total, *(x.shape[i] for i in rest)))
     return take(source, places.flat, places.shape, first, len(rest) - first)
 

@@ -82,6 +82,13 @@ class TensorOrdering(TensorRandom):
         """Storage for values of this type and for places, along a last axis of this size."""
         return [self._storage(size, dtype) for dtype in (self.dtype, dtypes.int32)]
 
+    def _whole(self) -> Self:
+        """This value; where devices hold parts of it, all of it on each."""
+        devices = self.device
+        if isinstance(devices, str) or self.uop.axis is None:
+            return self
+        return self._from_uop(self.uop.copy_to_device(devices[0]).shard(devices, None))
+
     def _stored_beside(self, x: Self) -> Self:
         """Another value in storage; what is on no device yet comes to this value's."""
         if x.uop.device is not None or self.device == Device.DEFAULT:

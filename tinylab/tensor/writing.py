@@ -13,9 +13,16 @@ from tinylab.dtype import dtypes
 from tinylab.engine.locking import alone
 from tinylab.errors import AssignError
 from tinylab.gradient import placed
-from tinylab.mixin.base import shape_text
+from tinylab.mixin.base import same_size, shape_text
 from tinylab.mixin.buckets import buckets, too_many
-from tinylab.mixin.indexing import flat_places, parse_index, slice_view, take, tensor_axes
+from tinylab.mixin.indexing import (
+    AxisIndex,
+    flat_places,
+    parse_index,
+    slice_view,
+    take,
+    tensor_axes,
+)
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.tensor.core import ANYTHING, live
 from tinylab.tensor.data import empty_uop
@@ -180,8 +187,11 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
         new = state.after(_rebuilt(chain, state).store(value))
     else:
         # Through padding there is no plain view: the whole is written, changed where it looks.
-        mask = placed(chain, UOp.const(True, dtypes.bool)._expand_front(value.shape))
-        new = state.after(state.store(mask.alu(Ops.WHERE, placed(chain, value), state)))
+        ops = [step.op for step in chain]
+        depth = ops.index(Ops.UNSHARD) if Ops.UNSHARD in ops else len(chain)
+        steps, whole = chain[:depth], _rebuilt(chain[depth:], state)
+        mask = placed(steps, UOp.const(True, dtypes.bool)._expand_front(value.shape))
+        new = state.after(whole.store(mask.alu(Ops.WHERE, placed(steps, value), whole)))
     for alias, steps in own_chains:
         _holds(alias, _rebuilt(steps, new))
 
@@ -191,6 +201,9 @@ def setitem(t: Tensor, indices: Any, v: Any) -> None:
     """t[indices] = v."""
     plan = parse_index(t, indices)
     ensure_stored(t)
+    if any(p.kind == "slice" and same_size(*p.box) for p in plan):
+        return
+    plan, inner = _across_shards(t, plan)
     view = slice_view(t, plan)
     if math.prod(view.shape) == 0:
         return
@@ -198,14 +211,59 @@ def setitem(t: Tensor, indices: Any, v: Any) -> None:
         if any(0 in p.tensor.shape for p in plan if p.kind == "tensor"):
             return  # a mask that is nowhere true
         new = _with_elements(view, plan, v)
+    elif inner is not None:
+        new = _with_elements(view, inner, v)
     else:
         new = operand(view, v, "setitem")
     write(t, view.uop, new.uop)
 
 
+def _across_shards(
+    t: Tensor, plan: list[AxisIndex]
+) -> tuple[list[AxisIndex], list[AxisIndex] | None]:
+    """(an index, and an index into what it gives) for one through parts that devices hold.
+
+    Part of a cut axis is no view of each device's memory: the axis stays whole, and its elements
+    are written as those that a tensor picks. The second is None where nothing is left to pick.
+    """
+    cut = t.uop.axis
+    if cut is None:
+        return plan, None
+    at = [k for k, p in enumerate(plan) if p.kind != "new"][cut]
+    entry, size = plan[at], t.shape[cut]
+    known = all(isinstance(n, int) for n in (size, *entry.box))
+    if entry.kind == "tensor" or not known or _is_whole_part(entry, size, len(t.device)):
+        return plan, None
+    if entry.kind == "place":
+        picked = t.const(entry.box[0], dtypes.int32)
+    else:
+        places = range(*entry.box)[:: entry.step]
+        picked = t._iota(len(places), dtypes.int32) * places.step + places.start
+    index = AxisIndex("tensor", (0, size), tensor=picked)
+    others = any(p.kind == "tensor" for p in plan)
+    if others and entry.kind == "slice":
+        return plan, None
+    if others:
+        return [*plan[:at], index, *plan[at + 1 :]], None
+    plan = [*plan[:at], AxisIndex("slice", (0, size)), *plan[at + 1 :]]
+    return plan, [index if p is plan[at] else _EVERY for p in plan if p.kind != "place"]
+
+
+_EVERY = AxisIndex("slice")
+
+
+def _is_whole_part(entry: AxisIndex, size: int, devices: int) -> bool:
+    """Whether a slice or number is all of an axis, or all that one device holds of it."""
+    begin, end = entry.box
+    part = size // devices
+    one = end - begin == part and begin % part == 0
+    return entry.step == 1 and (one or end - begin == size)
+
+
 def _with_elements(view: Any, plan: Any, v: Any) -> Any:
     """The region of a write by tensors with the new elements in it; of several the last stays."""
     first, axes = tensor_axes(plan)
+    view = view._whole() if len(axes) > 1 else view
     tensors = [p.tensor for p in plan if p.kind == "tensor"]
     rest = [i for i in range(view.ndim) if i not in axes]
     others = tuple(view.shape[i] for i in rest)
