@@ -233,6 +233,65 @@ def test_realizing_inside_is_refused_by_name():
         function(lambda x: x.realize() + 1)(Tensor([1.0]).realize() * 2)
 
 
+def test_a_refusal_names_the_function_and_the_remedy():
+    def asks(x):
+        return x * x.sum().item()
+
+    with pytest.raises(ForbiddenDeviceError, match="asks asks for a value") as e:
+        function(asks)(Tensor([1.0, 2.0]))
+    assert "make the value outside" in e.value.help
+
+
+def with_a_write(x: Tensor) -> Tensor:
+    y = x * 1
+    y[0] = 5
+    return y
+
+
+EVERYDAY = {
+    "itself": (lambda x: x, [[1, 2, 3]], [1, 1, 1]),
+    "itself and more": (lambda x: (x, x + 1), [[1, 2, 3], [2, 3, 4]], [1, 1, 1]),
+    "twice": (lambda x: (x, x), [[1, 2, 3], [1, 2, 3]], [1, 1, 1]),
+    "its own type": (lambda x: x.float(), [[1, 2, 3]], [1, 1, 1]),
+    "contiguous": (lambda x: x.contiguous(), [[1, 2, 3]], [1, 1, 1]),
+    "a list as index": (lambda x: x[[1, 0]], [[2, 1]], [1, 1, 0]),
+    "a tensor as index": (lambda x: x[Tensor([1, 0])], [[2, 1]], [1, 1, 0]),
+    "scatter": (lambda x: x.scatter(0, Tensor([0, 1]), 9.0), [[9, 9, 3]], [0, 0, 1]),
+    "constants": (lambda x: x * Tensor([2.0, 3.0, 4.0]), [[2, 6, 12]], [2, 3, 4]),
+    "numpy": (lambda x: x * Tensor(np.array([2, 3, 4], np.float32)), [[2, 6, 12]], [2, 3, 4]),
+    "a write": (with_a_write, [[5, 2, 3]], [0, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("name", EVERYDAY)
+@pytest.mark.parametrize("precompile", [False, True])
+@pytest.mark.parametrize("stored", [False, True])
+def test_everyday_bodies(name: str, precompile: bool, stored: bool):
+    body, right, gradient = EVERYDAY[name]
+    x = Tensor([1.0, 2.0, 3.0]).realize()
+    x = x if stored else x * 1
+    traced = function(body, precompile=precompile)
+    nested = function(lambda x: traced(x), precompile=precompile)
+    for called in (traced, nested, traced):
+        found = called(x)
+        found = found if isinstance(found, tuple) else (found,)
+        assert [r.tolist() for r in found] == right
+        assert found[0].sum().gradient(x)[0].tolist() == gradient
+
+
+def test_data_made_inside_is_kept_by_a_jit():
+    picked = function(lambda x: x[[1, 0]] + Tensor([10.0, 20.0]))
+    jitted = TinyJit(lambda x: picked(x).realize())
+    for n in range(5):
+        assert jitted(Tensor([1.0 + n, 2.0]).realize()).tolist() == [12.0, 21.0 + n]
+
+
+def test_data_from_outside_still_has_to_be_passed():
+    hidden = Tensor([1.0, 2.0]).realize()
+    with pytest.raises(FunctionError, match="1 implicit buffer"):
+        function(lambda x: x[[1, 0]] + hidden)(Tensor([1.0, 2.0]))
+
+
 V = Variable("v", 1, 10)
 
 

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from tinylab.errors import FunctionError
+from tinylab.errors import ForbiddenDeviceError, FunctionError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import Context
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below, is_write, written_slots
 from tinylab.tensor import Tensor, live
+from tinylab.tensor.data import data_noted, note_made
 from tinylab.tensor.random import random_state
 from tinylab.uop.ops import UOp
 
@@ -38,10 +40,10 @@ def function(
     """A traced function; as a decorator with or without arguments.
 
     Tensors among the arguments, inside containers and inside objects are its inputs.
-    allow_implicit: buffers that it reads besides become inputs too; what it makes and fills itself
-    may always be read. grad_fxn(*grads, call=node) gives the gradient of every input. precompile:
-    the body is scheduled once, on its own, and precompile_backward its gradients likewise. Bound
-    variables are inputs too.
+    allow_implicit: buffers that it reads besides become inputs too; what it makes and fills itself,
+    from data too, may always be read. grad_fxn(*grads, call=node) gives the gradient of every
+    input. precompile: the body is scheduled once, on its own, and precompile_backward its gradients
+    likewise. Bound variables are inputs too.
 
     Raises: FunctionError for results that are no tensors, buffers that are not passed in, writes
     in place, and values asked for inside.
@@ -89,14 +91,16 @@ class TracedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results as parts of one node."""
         inputs = list(_tensors_in((args, kwargs)))
-        ret, body, implicit = _trace(self.fxn, args, kwargs, inputs)
         name = getattr(self.fxn, "__qualname__", str(self.fxn))
-        outside = _outside(body, implicit, len(inputs))
+        with data_noted() as made, _named(name):
+            ret, body, implicit = _trace(self.fxn, args, kwargs, inputs)
+        outside = [u for u in _outside(body, implicit, len(inputs)) if u not in made]
         if outside and not self.allow_implicit:
             raise FunctionError(
                 f"function {name} has {len(outside)} implicit buffer(s), but allow_implicit=False",
                 help="pass the tensors in as arguments, or set allow_implicit=True",
             )
+        note_made(u for u in implicit if u not in outside)
         values = [t.uop for t in inputs] + implicit
         body, sizes = _with_numbered_sizes(body, len(values))
         call = body.call(
@@ -109,6 +113,20 @@ class TracedFunction:
         )
         results = [Tensor(call.gettuple(n)) for n in range(len(body.src))]
         return results[0] if isinstance(ret, Tensor) else tuple(results)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Where a value is asked for inside a function, the error names the function."""
+    try:
+        yield
+    except ForbiddenDeviceError as e:
+        if e.help is not None:
+            raise
+        raise ForbiddenDeviceError(
+            f"function {name} asks for a value while it is traced: {e}",
+            help="make the value outside and pass it in; inside, nothing is computed yet",
+        ) from e
 
 
 def _trace(
@@ -124,13 +142,14 @@ def _trace(
         held = [(t, t.uop) for t in live]
         with Context(ALLOW_DEVICE_USAGE=0):
             ret = fxn(*args, **kwargs)
-        found = _results(ret)
+        # Now, for one that is an input is only here what the body returns.
+        values = [t.uop for t in _results(ret)]
         _refuse_writes("its inputs", zip(inputs, params, strict=True))
         _refuse_writes("tensors from outside", held)
     finally:
         for t, u in (*held, *zip(inputs, before, strict=True)):
             t.uop = u
-    body = UOp.maketuple(*(t.uop for t in found))
+    body = UOp.maketuple(*values)
     implicit = [
         u for u in body.toposort(enter_calls=False) if u.op is Ops.BUFFER and not u.is_variable
     ]

@@ -82,7 +82,11 @@ def precompiled(
     }
     shifted.update(sizes)
     sink = UOp.sink(
-        *(make(Ops.CONTIGUOUS, v.dtype, (v,), "a result of a function") for v in body.src)
+        *(
+            # Each in memory of its own, also one that is a result before.
+            make(Ops.CONTIGUOUS, v.dtype, (v,), _RESULT + (f", number {n}" * (v in body.src[:n])))
+            for n, v in enumerate(body.src)
+        )
     )
     schedule: Any = create_schedule(sink.substitute(shifted, walk=True), device, False)
     outputs = {view.base: n for n, view in enumerate(schedule.outputs)}
@@ -96,6 +100,9 @@ def precompiled(
             called_with(call, (numbered.get(a, a) for a in call.src[1:])) for call in linear.src
         )
     )
+
+
+_RESULT = "a result of a function"
 
 
 def _flat(p: UOp, slot: int) -> UOp:

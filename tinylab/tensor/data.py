@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from tinylab.device import Buffer, MultiBuffer, Owner
@@ -17,7 +19,9 @@ from tinylab.dtype import (
     to_storage_scalar,
 )
 from tinylab.errors import CreationError
+from tinylab.helpers.context import Context
 from tinylab.helpers.seq import fully_flatten
+from tinylab.schedule.effects import buffer_below
 from tinylab.tensor import dlpack
 from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
@@ -27,17 +31,43 @@ if TYPE_CHECKING:
     import numpy
 
 
+# The buffers of data that a function made while it is traced; None where none is.
+_made: ContextVar[list[UOp] | None] = ContextVar("_made", default=None)
+
+
+@contextmanager
+def data_noted() -> Iterator[list[UOp]]:
+    """A list of the buffers that are filled with data inside, which may use a device for that."""
+    found: list[UOp] = []
+    token = _made.set(found)
+    try:
+        yield found
+    finally:
+        _made.reset(token)
+        note_made(found)
+
+
+def note_made(buffers: Iterable[UOp]) -> None:
+    """Buffers are the own ones of the function that is traced, if one is."""
+    made = _made.get()
+    if made is not None:
+        made += buffers
+
+
 def buffer_uop(data: Any, dtype: DType, shape: Sequence[int], device: Any) -> UOp:
     """A BUFFER that holds these bytes, in a shape; on several devices each holds them all."""
     count = math.prod(shape)
     if count == 0:
         return UOp.const(0, dtype)._expand_front(tuple(shape))
     names = device if isinstance(device, tuple) else (device,)
-    parts = [Buffer(d, count, dtype, initial_value=data) for d in names]
+    with nullcontext() if _made.get() is None else Context(ALLOW_DEVICE_USAGE=1):
+        parts = [Buffer(d, count, dtype, initial_value=data) for d in names]
     for part in parts:
         part.owner = Owner("data", user_line())
     memory = MultiBuffer(names, count, dtype, parts) if len(parts) > 1 else parts[0]
-    return UOp.from_buffer(memory)._reshape(tuple(shape))
+    found = UOp.from_buffer(memory)
+    note_made([buffer_below(found)])
+    return found._reshape(tuple(shape))
 
 
 def empty_uop(shape: Sequence[Any], dtype: DType, device: Any, axis: int | None = None) -> UOp:
