@@ -11,6 +11,7 @@ from tinylab import Tensor
 from tinylab.engine.realize import to_store
 from tinylab.opcodes import Ops
 from tinylab.tensor import live
+from tinylab.tensor.core import mark_of
 from tinylab.uop.ops import UOp
 
 
@@ -135,8 +136,10 @@ def test_values_of_many_parts() -> None:
 def test_tensors_that_lie_in_memory_cost_nothing_when_another_is_computed():
     many = [Tensor([float(n)]).realize() for n in range(50)]
 
+    marks = [1 << n for n in range(512)]
+
     def waiting() -> set[int]:
-        return {id(t) for t in live.to_compute(lambda uop: to_store(uop) is None)}
+        return {id(t) for t in live.to_compute(lambda uop: to_store(uop) is None, marks)}
 
     assert not {id(t) for t in many} & waiting()
     many[3] += 1
@@ -149,3 +152,37 @@ def test_tensors_that_lie_in_memory_cost_nothing_when_another_is_computed():
     assert id(pending) not in waiting()
     assert [many[n].item() for n in (3, 4, 5)] == [4.0, 7.0, 9.0]
     assert pending.item() == 12.0
+
+
+def test_tensors_computed_one_by_one_do_not_look_at_all_others():
+    count, looked = 400, []
+    pending = [Tensor([float(n)]) + 1 for n in range(count)]
+    shared = Tensor([5.0]) * 3
+    behind = shared + pending[0]
+
+    def in_memory(uop: UOp) -> bool:
+        looked.append(uop)
+        return to_store(uop) is None
+
+    live.to_compute(in_memory, [1])  # each is filed once
+    looked.clear()
+    for t in pending:
+        assert any(t is x for x in live.to_compute(in_memory, [mark_of(t.uop)]))
+    assert len(looked) < count * count / 8
+    assert {id(t) for t in live.to_compute(in_memory, [mark_of(shared.uop)])} >= {
+        id(shared),
+        id(behind),
+    }
+    shared.realize()
+    assert behind.uop.src[0] is shared.uop
+    assert behind.item() == 16.0
+
+
+def test_what_a_tensor_became_is_filed_anew():
+    x, y = Tensor([1.0]) + 1, Tensor([2.0]) * 2
+    x.contiguous().realize()
+    later = y + 1
+    x.replace(later)
+    later.realize()
+    assert to_store(x.uop) is None
+    assert x.item() == 5.0

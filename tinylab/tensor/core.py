@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tinylab.device import Device, canonicalize_device
 from tinylab.dtype import (
@@ -33,47 +33,110 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+# The marks of a tensor of which it is not known what it was made from.
+ANYTHING = -1
+_MARKS = 512
+
+
+def mark_of(uop: UOp) -> int:
+    """Two of 512 bits.
+
+    A tensor has the marks of all tensors it was made from, so that most of those that do not
+    contain a value are told apart without a look at their graphs.
+    """
+    place = id(uop) >> 4
+    return 1 << place % _MARKS | 1 << (place >> 9) % _MARKS
+
+
+def _bits(marks: int) -> Iterator[int]:
+    """The numbers of the bits that are set, lowest first."""
+    while marks:
+        low = marks & -marks
+        yield low.bit_length() - 1
+        marks ^= low
+
+
+class _Pending(NamedTuple):
+    """A tensor that is to be computed, with the marks it had when it was filed."""
+
+    key: int
+    ref: weakref.ref[Any]
+    marks: int
+
+
 class Live:
     """The tensors that someone holds, by identity and weakly.
 
-    Those that only look at memory are told apart, so that a computation costs nothing for each.
+    Those whose values do not lie in memory are filed under their marks, each once, so that a
+    computation looks at the few that may contain what it computed. Whoever holds the engine's lock
+    files and finds; tensors come and go at any time.
     """
 
     def __init__(self) -> None:
         self._refs: dict[int, weakref.ref[Any]] = {}
-        self._open: dict[int, weakref.ref[Any]] = {}
+        self._new: dict[int, weakref.ref[Any]] = {}  # not filed yet, or with another value now
+        self._filed: dict[int, _Pending] = {}
+        # By bit; last those with so many bits set that they may contain anything.
+        self._by_bit: list[dict[int, _Pending]] = [{} for _ in range(_MARKS + 1)]
 
     def add(self, tensor: Any) -> None:
         """Hold a tensor in mind."""
         key = id(tensor)
         if key not in self._refs:
-            refs, unsettled = self._refs, self._open
+            refs, unfiled, drop = self._refs, self._new, self._drop
 
             def gone(_: object) -> None:
                 refs.pop(key, None)
-                unsettled.pop(key, None)
+                unfiled.pop(key, None)
+                drop(key)
 
             refs[key] = weakref.ref(tensor, gone)
-        self._open[key] = self._refs[key]
+        self._new[key] = self._refs[key]
 
     def changed(self, tensor: Any) -> None:
         """A tensor that may be held has another value now, which may not lie in memory."""
         found = self._refs.get(id(tensor))
         if found is not None:
-            self._open[id(tensor)] = found
+            self._new[id(tensor)] = found
 
-    def to_compute(self, in_memory: Callable[[UOp], bool]) -> list[Any]:
-        """The tensors whose values do not lie in memory; those that do are not looked at again."""
-        found = []
-        for key, ref in list(self._open.items()):
-            tensor = ref()
-            if tensor is None:
+    def to_compute(self, in_memory: Callable[[UOp], bool], marks: Iterable[int]) -> list[Any]:
+        """The tensors that have all bits of one of the marks and whose values are not in memory."""
+        self._file_new(in_memory)
+        found: dict[int, Any] = {}
+        for mark in marks:
+            fewest = min((self._by_bit[n] for n in _bits(mark)), key=len)
+            for entry in list(fewest.values()) + list(self._by_bit[_MARKS].values()):
+                if entry.marks & mark != mark or (tensor := entry.ref()) is None:
+                    continue
+                if in_memory(tensor.uop):
+                    self._drop(entry.key)
+                else:
+                    found[entry.key] = tensor
+        return list(found.values())
+
+    def _file_new(self, in_memory: Callable[[UOp], bool]) -> None:
+        for key in list(self._new):
+            ref = self._new.pop(key, None)
+            tensor = None if ref is None else ref()
+            if ref is None or tensor is None:
                 continue
-            if in_memory(tensor.uop):
-                self._open.pop(key, None)
-            else:
-                found.append(tensor)
-        return found
+            self._drop(key)
+            if not in_memory(tensor.uop):
+                entry = self._filed[key] = _Pending(key, ref, tensor._marks)
+                for n in self._places(entry.marks):
+                    self._by_bit[n][key] = entry
+
+    def _drop(self, key: int) -> None:
+        entry = self._filed.pop(key, None)
+        if entry is not None:
+            for n in self._places(entry.marks):
+                self._by_bit[n].pop(key, None)
+
+    def _places(self, marks: int) -> Iterable[int]:
+        """Where a tensor with these marks is filed."""
+        if marks == ANYTHING or marks.bit_count() > _MARKS // 2:
+            return (_MARKS,)
+        return _bits(marks)
 
     def __iter__(self) -> Iterator[Any]:
         return (t for ref in list(self._refs.values()) if (t := ref()) is not None)
@@ -86,20 +149,6 @@ class Live:
 
 
 live = Live()
-
-# The marks of a tensor of which it is not known what it was made from.
-ANYTHING = -1
-
-
-def mark_of(uop: UOp) -> int:
-    """Two of 512 bits.
-
-    A tensor has the marks of all tensors it was made from, so that most of those that do not
-    contain a value are told apart without a look at their graphs.
-    """
-    place = id(uop) >> 4
-    return 1 << (place & 511) | 1 << (place >> 9 & 511)
-
 
 # The axis id of the loop in an iota; it never meets another loop.
 _IOTA_AXIS = -7

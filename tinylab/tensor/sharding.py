@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tinylab.dtype import strong_dtype
 from tinylab.tensor import disk
-from tinylab.tensor.core import ANYTHING, canonical
+from tinylab.tensor.core import ANYTHING, canonical, live
 from tinylab.tensor.interchange import TensorInterchange
 from tinylab.tensor.writing import stored_copy
 from tinylab.uop.ops import UOp
@@ -53,6 +53,7 @@ class TensorSharding(TensorInterchange):
         found = self.shard(devices, axis)
         self.uop, self.grad, self._view_of = found.uop, found.grad, None
         self._marks = ANYTHING
+        live.changed(self)
         return self
 
     def shard_like(self, y: Self) -> Self:

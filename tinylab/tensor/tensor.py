@@ -155,6 +155,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         for t in (self, *lst):
             if dtypes.is_weak(t.dtype) and t.uop.base.op is not Ops.CONST:
                 t.uop, t._marks = t.uop.cast(strong_dtype(t.dtype)), ANYTHING
+                live.changed(t)
         realize_all([self, *lst])
         return self
 
@@ -200,6 +201,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         found = self.to(device)
         self.uop, self.grad, self._view_of = found.uop, found.grad, None
         self._marks = ANYTHING
+        live.changed(self)
         return self
 
     def clone(self, device: Any = None) -> Tensor:
@@ -252,6 +254,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
                 f"replace shape mismatch {shape_text(self.shape)} != {shape_text(x.shape)}"
             )
         self.uop, self._view_of, self._marks = x.uop, None, x._marks
+        live.changed(self)
         return self
 
     def __setitem__(self, indices: Any, v: Any) -> None:
@@ -507,8 +510,7 @@ def _concerned(roots: Sequence[UOp], becomes: dict[UOp, UOp]) -> Iterable[Tensor
     if len(roots) > 16 or any(x.op is Ops.AFTER for x in becomes):
         return live
     marks = [mark_of(u) for u in roots]
-    waiting = live.to_compute(lambda uop: to_store(uop) is None)
-    return [t for t in waiting if any(t._marks & m == m for m in marks)]
+    return live.to_compute(lambda uop: to_store(uop) is None, marks)
 
 
 def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
