@@ -192,3 +192,60 @@ def test_floor_division_of_infinities(divisor: float) -> None:
     x = np.array([np.inf, -np.inf, 7.0, -7.0, np.nan, 3.0], np.float32)
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal((Tensor(x) // divisor).numpy(), x // np.float32(divisor))
+
+
+NEAR_ZERO = np.array([1e-30, -1e-8, 1e-8, 1e-4, -0.1, 0.29, 0.3, 0.349, 0.36, 0.47, 0.99, 1.0])
+WIDE = np.concatenate([NEAR_ZERO, np.linspace(-9, 9, 181)])
+FINE = {
+    "sinh": (np.sinh, WIDE),
+    "asinh": (np.arcsinh, np.array([*WIDE, 1e9, 1e10, -1e10, 1e30, -1e30])),
+    "acosh": (np.arccosh, np.array([1.0, 1.01, 1.5, 2.0, 9.0, 1e9, 1.1e9, 1e30])),
+    "atanh": (np.arctanh, np.concatenate([NEAR_ZERO[:-1], np.linspace(-0.999, 0.999, 101)])),
+    "tanh": (np.tanh, WIDE),
+    "atan": (np.arctan, np.array([*WIDE, 1e30, -1e30])),
+    "asin": (np.arcsin, np.concatenate([NEAR_ZERO, np.linspace(-1, 1, 101)])),
+    "acos": (np.arccos, np.array([-1.0, -0.5, -1e-8, 0.0, 0.5, 0.9, 1.0])),
+    "erf": (np.vectorize(math.erf, otypes=[float]), WIDE),
+    "softplus": (lambda x: np.logaddexp(x, 0), np.concatenate([WIDE, [-80.0, -30.0, 40.0, 800.0]])),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(np.float32, 1.5e-6), (np.float64, 3e-15)], ids=["float32", "float64"]
+)
+@pytest.mark.parametrize("name", FINE)
+def test_functions_keep_their_digits(name: str, dtype: type, tolerance: float) -> None:
+    reference, points = FINE[name]
+    x = points.astype(dtype)
+    found = getattr(Tensor(x), name)().numpy()
+    assert found.dtype == dtype
+    small = 2e-7 if (name, dtype) == ("acos", np.float32) else 1e-38
+    np.testing.assert_allclose(found, reference(x.astype(float)), rtol=tolerance, atol=small)
+
+
+def test_the_smaller_of_two_summands_counts_in_logaddexp() -> None:
+    x = np.array([-20.0, -50.0, 0.0, 3.0], np.float32)
+    zero = Tensor.zeros(4)
+    np.testing.assert_allclose(Tensor(x).logaddexp(zero).numpy(), np.logaddexp(x, 0.0), rtol=1e-6)
+    np.testing.assert_allclose(zero.logaddexp(Tensor(x)).numpy(), np.logaddexp(x, 0.0), rtol=1e-6)
+
+
+def test_acosh_is_nan_below_1() -> None:
+    assert np.isnan(Tensor([-1e30, -1e10, -2.0, -1.0, 0.0, 0.5]).acosh().numpy()).all()
+
+
+@pytest.mark.parametrize("name", ["sinh", "asinh", "atanh", "tanh", "erf", "softplus", "acosh"])
+def test_gradients_of_series_and_formula_agree(name: str) -> None:
+    low, high = {"acosh": (1.1, 9.0), "atanh": (-0.95, 0.95)}.get(name, (-7.0, 7.0))
+    x, step = np.linspace(low, high, 171), 1e-4
+    t = Tensor(x)
+    (grad,) = getattr(t, name)().sum().gradient(t)
+    up, down = (getattr(Tensor(x + d), name)().numpy() for d in (step, -step))
+    np.testing.assert_allclose(grad.numpy(), (up - down) / (2 * step), rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["asinh", "tanh", "erf", "atan", "softplus"])
+def test_gradients_far_out_are_finite(name: str) -> None:
+    x = Tensor([1e10, -1e10, 1e18])
+    (grad,) = getattr(x, name)().sum().gradient(x)
+    assert np.isfinite(grad.numpy()).all()

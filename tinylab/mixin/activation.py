@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import least_upper_float
 from tinylab.errors import OperandError
+from tinylab.mixin.approximations import small_log1p
 from tinylab.mixin.functions import FunctionsMixin
 from tinylab.opcodes import Ops
 
@@ -120,4 +121,4 @@ def _sigmoid(x: Any) -> Any:
 def _softplus(x: Any) -> Any:
     negative = x < 0
     z = negative.where(x, x.neg()).exp()
-    return negative.where(0, x) + (z + 1).log()
+    return negative.where(0, x) + small_log1p(z)

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tinylab.dtype import ConstType, dtypes
+from tinylab.mixin.approximations import (
+    acosh,
+    asinh,
+    atan,
+    atan_to_1,
+    atanh,
+    erf,
+    sinh,
+    small_log1p,
+    tanh,
+)
 from tinylab.mixin.elementwise import ElementwiseMixin
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
     from typing import Self
-
-# Odd powers of the arctangent on [-1, 1], error below 2e-8.
-# Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 4.4.49.
-_ATAN = (
-    0.0028662257,
-    -0.0161657367,
-    0.0429096138,
-    -0.0752896400,
-    0.1065626393,
-    -0.1420889944,
-    0.1999355085,
-    -0.3333314528,
-    1.0,
-)
-# The series of the error function at 0: 2 / sqrt(pi) times (-1)^n / (n! (2n + 1)).
-_ERF_SERIES = tuple(
-    2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(6, -1, -1)
-)
-# Source: the same, 7.1.26, error below 1.5e-7.
-_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
 class FunctionsMixin(ElementwiseMixin):
@@ -73,7 +64,7 @@ class FunctionsMixin(ElementwiseMixin):
         below = a < b
         # Between equal infinities the gap would be NaN; elsewhere both sides get their gradient.
         gap = (a.eq(b) & a.isinf()).where(0, below.where(a - b, b - a))
-        return below.where(b, a) + (gap.exp() + 1).log()
+        return below.where(b, a) + gap._in_float32(lambda x: small_log1p(x.exp()))
 
     def sqrt(self) -> Self:
         """The square root; NaN below 0."""
@@ -97,7 +88,7 @@ class FunctionsMixin(ElementwiseMixin):
 
     def asin(self) -> Self:
         """The angle in [-pi/2, pi/2] whose sine is self; NaN beyond 1."""
-        return self._in_float32(lambda x: _atan_core(x / (((1 - x) * (1 + x)).sqrt() + 1)) * 2)
+        return self._in_float32(lambda x: atan_to_1(x / (((1 - x) * (1 + x)).sqrt() + 1)) * 2)
 
     def acos(self) -> Self:
         """The angle in [0, pi] whose cosine is self; NaN beyond 1."""
@@ -105,11 +96,11 @@ class FunctionsMixin(ElementwiseMixin):
 
     def atan(self) -> Self:
         """The angle in [-pi/2, pi/2] whose tangent is self."""
-        return self._in_float32(_atan)
+        return self._in_float32(atan)
 
     def sinh(self) -> Self:
         """The hyperbolic sine."""
-        return self._in_float32(lambda x: (x.exp() - x.neg().exp()) * 0.5)
+        return self._in_float32(sinh)
 
     def cosh(self) -> Self:
         """The hyperbolic cosine."""
@@ -117,26 +108,27 @@ class FunctionsMixin(ElementwiseMixin):
 
     def tanh(self) -> Self:
         """The hyperbolic tangent."""
-        return self._in_float32(_tanh)
+        return self._in_float32(tanh)
 
     def asinh(self) -> Self:
         """The inverse of the hyperbolic sine."""
-        return self._in_float32(_asinh)
+        return self._in_float32(asinh)
 
     def acosh(self) -> Self:
         """The inverse of the hyperbolic cosine; NaN below 1."""
-        return self._in_float32(lambda x: (x + (x.square() - 1).sqrt()).log())
+        return self._in_float32(acosh)
 
     def atanh(self) -> Self:
         """The inverse of the hyperbolic tangent; NaN beyond 1."""
-        return self._in_float32(lambda x: ((1 + x) / (1 - x)).log() * 0.5)
+        return self._in_float32(atanh)
 
     def erf(self) -> Self:
         """The error function.
 
-        Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 7.1.26.
+        Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 7.1.26; float64: Cody,
+        "Rational Chebyshev Approximations for the Error Function", 1969.
         """
-        return self._in_float32(_erf)
+        return self._in_float32(erf)
 
     def sign(self) -> Self:
         """-1, 0 or 1; NaN stays."""
@@ -157,53 +149,3 @@ class FunctionsMixin(ElementwiseMixin):
         half = below * 0.5
         up = (rest > 0.5) | (rest.eq(0.5) & half.ne(half.floor()))
         return up.where(below + 1, below)
-
-
-def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    """By Horner's rule, the highest power first.
-
-    x, (1, 2, 3) -> (x + 2) * x + 3
-    """
-    total = x * coefficients[0] + coefficients[1]
-    for c in coefficients[2:]:
-        total = total * x + c
-    return total
-
-
-def _atan_core(t: Any) -> Any:
-    return polynomial(t.square(), _ATAN) * t
-
-
-def _atan(x: Any) -> Any:
-    """atan(x) = ±pi/2 - atan(1/x) beyond 1; no branch divides by zero, so gradients stay finite."""
-    steep = x.abs() > 1
-    core = _atan_core(steep.where(1, x) / steep.where(x, 1))
-    quarter = (x > 0).where(math.pi / 2, -math.pi / 2)
-    return steep.where(quarter - core, core)
-
-
-def _tanh(x: Any) -> Any:
-    """(1 - z) / (1 + z) with z = exp(-2|x|), which cannot overflow; a series near 0."""
-    negative = x < 0
-    magnitude = negative.where(x.neg(), x)
-    z = (magnitude * -2).exp()
-    large = (1 - z) / (1 + z)
-    square = x.square()
-    series = polynomial(square, (62 / 2835, -17 / 315, 2 / 15, -1 / 3, 1)) * x
-    return (magnitude < 0.25).where(series, negative.where(large.neg(), large))
-
-
-def _asinh(x: Any) -> Any:
-    negative = x < 0
-    magnitude = negative.where(x.neg(), x)
-    value = (magnitude + (magnitude.square() + 1).sqrt()).log()
-    return negative.where(value.neg(), value)
-
-
-def _erf(x: Any) -> Any:
-    negative = x < 0
-    magnitude = negative.where(x.neg(), x)
-    t = (magnitude * 0.3275911 + 1).reciprocal()
-    value = 1 - polynomial(t, _ERF) * t * magnitude.square().neg().exp()
-    series = polynomial(x.square(), _ERF_SERIES) * x
-    return (magnitude < 0.5).where(series, negative.where(value.neg(), value))
