@@ -108,7 +108,7 @@ def test_equal_maxima_share() -> None:
         (dtypes.bool, dtypes.int32, dtypes.int32),
         (dtypes.float16, dtypes.bfloat16, dtypes.float32),
         (dtypes.float32, dtypes.float64, dtypes.float64),
-        (dtypes.int64, dtypes.uint64, dtypes.uint64),
+        (dtypes.int64, dtypes.uint64, dtypes.float32),
         (dtypes.uint64, dtypes.float32, dtypes.float32),
     ],
 )
@@ -249,3 +249,30 @@ def test_gradients_far_out_are_finite(name: str) -> None:
     x = Tensor([1e10, -1e10, 1e18])
     (grad,) = getattr(x, name)().sum().gradient(x)
     assert np.isfinite(grad.numpy()).all()
+
+
+UNSIGNED = np.array([0, 1, 2**24, 2**24 + 1, 2**63, 2**64 - 1], np.uint64)
+SIGNED = np.array([-1, 0, 1, 2**24, 2**24 + 1, -(2**63), 2**63 - 1], np.int64)
+
+
+@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne"])
+def test_uint64_and_signed_integers_are_compared_exactly(name: str) -> None:
+    for a, b in ((UNSIGNED, SIGNED), (SIGNED, UNSIGNED), (UNSIGNED, SIGNED[:5].astype(np.int32))):
+        exact = [[getattr(int(x), f"__{name}__")(int(y)) for y in b] for x in a]
+        found = getattr(Tensor(a).reshape(-1, 1), name)(Tensor(b))
+        np.testing.assert_array_equal(found.numpy(), np.array(exact))
+
+
+def test_uint64_with_signed_integers_is_a_float() -> None:
+    one, two, minus = (
+        Tensor([1], dtype=dtypes.uint64),
+        Tensor([2], dtype=dtypes.uint64),
+        Tensor([-7]),
+    )
+    found = [minus.maximum(one), minus / two, two * minus, two + minus, two.cat(minus)]
+    assert {t.dtype for t in found} == {dtypes.float32}
+    assert [t.tolist() for t in found] == [[1.0], [-3.5], [-14.0], [-5.0], [2.0, -7.0]]
+    assert (two * 3).dtype is dtypes.uint64  # a number takes the type of the tensor
+    assert (two << Tensor([1])).tolist() == [4]
+    with pytest.raises(DTypeError, match="cast"):
+        _ = two & minus

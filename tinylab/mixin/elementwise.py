@@ -18,6 +18,7 @@ from tinylab.errors import BroadcastError, DTypeError, OperandError
 from tinylab.mixin.base import Primitives, Shape, same_size, shape_text, size_text
 from tinylab.mixin.numbers import held, number_dtype, plain_number, side_of
 from tinylab.mixin.remainders import floor_quotient, remainder
+from tinylab.mixin.signs import less_exactly, signs_apart
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
@@ -231,12 +232,16 @@ class ElementwiseMixin(Primitives):
         """self < x; False where either is NaN."""
         if side := side_of(x, self.dtype):
             return self._everywhere((side > 0) is not reverse)
+        if signs_apart(self, x):
+            return less_exactly(self, x, reverse)
         return self._binop(Ops.CMPLT, x, reverse, "lt")
 
     def le(self, x: Self | ConstType, reverse: bool = False) -> Self:
         """self <= x; False where either is NaN."""
         if side_of(x, self.dtype):
             return self.lt(x, reverse)
+        if signs_apart(self, x):
+            return self.lt(x, not reverse).logical_not()
         a, b = self._operands(x, reverse, "le")
         if a.dtype.kind == "float":
             return a.alu(Ops.CMPLT, b) | a.eq(b)
@@ -254,12 +259,16 @@ class ElementwiseMixin(Primitives):
         """self != x; True where either is NaN."""
         if side_of(x, self.dtype):
             return self._everywhere(True)
+        if signs_apart(self, x):
+            return less_exactly(self, x) | less_exactly(self, x, reverse=True)
         return self._binop(Ops.CMPNE, x, False, "ne")
 
     def eq(self, x: Self | ConstType) -> Self:
         """self == x; False where either is NaN."""
         if side_of(x, self.dtype):
             return self._everywhere(False)
+        if signs_apart(self, x):
+            return self.ne(x).logical_not()
         return self._binop(Ops.CMPNE, x, False, "eq").logical_not()
 
     def isnan(self) -> Self:
