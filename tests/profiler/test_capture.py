@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from tests.profiler import fuzz
 from tinylab.errors import CaptureError
 from tinylab.profiler.capture import read_capture
 from tinylab.profiler.demo import FOLDER, write_demo
+from tinylab.profiler.files import load_profile
 from tinylab.profiler.summary import summarize
 
 
@@ -95,3 +99,47 @@ def test_damaged_captures_are_read_or_refused() -> None:
     seen = fuzz.run(60)
     assert seen["read"] > 10
     assert seen["refused"] > 2
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _zero(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _socket(path: Path) -> None:
+    os.mknod(path, stat.S_IFSOCK | 0o600)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(_pipe, "a named pipe"), (_zero, "a device"), (Path.mkdir, "a folder"), (_socket, "a socket")],
+)
+@pytest.mark.parametrize("name", ["capture.json", "se1.sqtt", "program0.co", "pmc0.bin"])
+def test_what_is_no_regular_file_is_refused_at_once(
+    folder: Path, name: str, make: Callable[[Path], None], kind: str
+) -> None:
+    (folder / name).unlink()
+    make(folder / name)
+    sentence = f"cannot read {name}: it is {kind}, not a regular file"
+    with pytest.raises(CaptureError, match=sentence):
+        read_capture(folder).blob(name)
+
+
+def test_links_to_files_are_followed(folder: Path) -> None:
+    (folder / "se1.sqtt").rename(folder / "real")
+    (folder / "se1.sqtt").symlink_to(folder / "real")
+    assert summarize(read_capture(folder))["faults"] == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("name", ["trace.sqtt", "trace.json", "trace.tlab"])
+def test_a_pipe_in_place_of_a_profile_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(CaptureError, match="it is a named pipe"):
+        read_capture(tmp_path / name)
+    with pytest.raises(CaptureError, match="it is a named pipe"):
+        load_profile(tmp_path / name)

@@ -6,7 +6,6 @@ and blobs are mapped, not read whole.
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +19,7 @@ from tinylab.profiler.code.disassemble import Disassembly, disassemble
 from tinylab.profiler.code.elf import CodeObject, read_code_object
 from tinylab.profiler.code.sizes import decode_instructions, generation_of
 from tinylab.profiler.counters.pmc import Readout, ScheduleEntry, read_schedule
+from tinylab.profiler.regular import map_file
 from tinylab.profiler.sqtt.trace import Trace
 from tinylab.profiler.sqtt.walk import Program
 
@@ -211,20 +211,6 @@ class LoadedProgram:
         return text or f"{instruction.encoding.lower()} {instruction.hex}"
 
 
-def map_file(path: Path) -> memoryview:
-    """A file's bytes without reading them.
-
-    Raises: CaptureError if it cannot be opened.
-    """
-    try:
-        with path.open("rb") as f:
-            if not path.stat().st_size:
-                return memoryview(b"")
-            return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError) as e:
-        raise CaptureError(f"cannot read {path.name}: {e}") from None
-
-
 @explained
 def read_captures(*paths: str | Path) -> Captures:
     """Several captures, to compare their counters and traces.
@@ -249,7 +235,7 @@ def read_capture(path: str | Path, family: str | None = None) -> Capture:
         bare = StreamInfo(1, 0, 0, 0, True, path.name, family)
         return Capture(path.parent, path.stem, "", streams=(bare,))
     file = path / "capture.json" if path.is_dir() else path
-    if not file.is_file():
+    if not file.exists():
         near = sorted(p.parent.name for p in path.glob("*/capture.json")) if path.is_dir() else []
         help = f"there are captures in {', '.join(near[:8])}" if near else None
         raise CaptureError(f"there is no {file.name} in {file.parent}", help=help)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tinylab.errors import CaptureError
+from tinylab.profiler.regular import open_file
 
 _MOST_BYTES = 64 << 20
 _LARGEST = 1 << 62
@@ -18,13 +19,12 @@ def read_json(path: Path) -> Checked:
 
     Raises: CaptureError if it is too long, is no JSON, or is something else than an object.
     """
+    with open_file(path) as file:
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise CaptureError(f"{path.name} has more than {_MOST_BYTES} bytes")
     try:
-        size = path.stat().st_size
-        if size > _MOST_BYTES:
-            raise CaptureError(f"{path.name} has {size} bytes, more than {_MOST_BYTES}")
-        value = json.loads(path.read_bytes())
-    except OSError as e:
-        raise CaptureError(f"cannot read {path}: {e.strerror}") from None
+        value = json.loads(data)
     except (ValueError, RecursionError) as e:
         raise CaptureError(f"{path.name} is no JSON: {e}") from None
     if not isinstance(value, dict):

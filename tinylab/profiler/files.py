@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from tinylab.helpers.progress import tqdm
 from tinylab.profiler import saved
 from tinylab.profiler.chrome import read_chrome
 from tinylab.profiler.collected import Profile
+from tinylab.profiler.regular import open_file, reason
 
 MOST_BYTES = 4 << 30
 _PIECE = 1 << 22
@@ -45,16 +47,16 @@ def load_profile(
     """
     where = Path(path)
     try:
-        with where.open("rb") as file:
+        with open_file(where) as file:
             head = file.read(16)
             if head == _SQLITE:
                 return _of(saved.load(where))
-            size = where.stat().st_size
+            size = os.fstat(file.fileno()).st_size
             if size > MOST_BYTES:
                 raise CaptureError(f"{where.name} has {size} bytes, more than {MOST_BYTES}")
             data = head + file.read()
     except OSError as error:
-        raise CaptureError(f"cannot read {path}: {error.strerror}") from None
+        raise CaptureError(f"cannot read {path}: {reason(error)}") from None
     if progress is not None or len(data) < _LARGE:
         return parse_profile(data, where.name, progress, cancelled)
     with _bar(where.name) as shown:

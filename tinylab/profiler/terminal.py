@@ -14,9 +14,10 @@ from typing import Any
 from tinylab.errors import CaptureError
 from tinylab.helpers.text import ansipad, colored, without_controls
 from tinylab.profiler import profile_report, report
-from tinylab.profiler.capture import Capture, map_file, read_capture
+from tinylab.profiler.capture import Capture, read_capture
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.files import is_profile, load_profile
+from tinylab.profiler.regular import map_file
 from tinylab.profiler.report import Row, Section
 from tinylab.profiler.sqtt.trace import Trace
 from tinylab.profiler.summary import summarize, summarize_trace
