@@ -30,7 +30,13 @@ from tinylab.dtype import dtypes
 from tinylab.errors import CounterError, DeviceError
 from tinylab.opcodes import Ops
 from tinylab.profiler.counters.data import Counters
-from tinylab.profiler.counters.estimated import GridRenderer, _Estimate, estimate, unique_bytes
+from tinylab.profiler.counters.estimated import (
+    MOST_PLACES,
+    GridRenderer,
+    _Estimate,
+    estimate,
+    unique_bytes,
+)
 from tinylab.profiler.counters.lanes import Unknown, conflicts, evaluate, transactions
 from tinylab.profiler.counters.occupancy import occupancy, registers
 from tinylab.target import GPUS, gpu_limits
@@ -242,6 +248,26 @@ def test_many_places_are_sampled_and_said() -> None:
     assert not any("some places" in note for note in whole.notes)
     assert some["coalescing"].value == pytest.approx(whole["coalescing"].value, rel=0.1)
     assert some["flops"] == whole["flops"]
+
+
+@pytest.mark.parametrize("most_places", [64, MOST_PLACES, 1 << 30])
+@pytest.mark.parametrize(
+    ("axis", "pieces"),
+    [(0, (32, 1, 32)), (1, (1, 4, 4))],  # of a load of each factor, and of the store
+)
+def test_means_count_an_access_as_often_as_it_runs(
+    axis: int, pieces: tuple[int, int, int], most_places: int
+) -> None:
+    """Loads run once a turn of the loop, the store once: however many turns are looked at."""
+    n = 64 if most_places == 1 << 30 else 256
+    found = estimate(matmul(n, n, n), "sm_80", [Opt(LOCAL, axis, 32)], most_places)
+    first, second, stored = pieces
+    moved = n * (first + second) + stored
+    least = n * sum(min(p, 4) if p > 1 else 1 for p in (first, second)) + 4
+    assert found["transactions per wave"].value == pytest.approx(moved / (2 * n + 1))
+    assert found["coalescing"].value == pytest.approx(least / moved)
+    rows = [row for row in found.uops if row.buffer is not None]
+    assert sum(row.touches for row in rows) == moved * n * n // 32
 
 
 # *** distinct memory

@@ -16,6 +16,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -298,25 +299,32 @@ class _Estimate:
         yield _estimated(
             "distinct bytes", sum(self.unique.values()), "bytes", "at most, with gates"
         )
-        everywhere = shared = _NOTHING
+        moved, least, waves = self._totals(row for row in rows if not row.sort.startswith("local"))
+        if waves:
+            piece = f"of {self.limits.transaction_bytes} bytes, per access"
+            yield _estimated("transactions per wave", moved / waves, "transactions", piece)
+            share = least / moved if moved else Fraction(1)
+            yield _estimated("coalescing", share, "share", "fewest possible of what is moved")
+        moved, least, _ = self._totals(row for row in rows if row.sort.startswith("local"))
+        if least:
+            yield _estimated("bank conflicts", moved / least, "turns", "per access; 1 is none")
+        yield from self._each_access()
+
+    def _totals(self, rows: Iterable[UopCounts]) -> tuple[Fraction, Fraction, Fraction]:
+        """(moved, least, waves) of accesses over the whole grid and all turns of their loops.
+
+        Of each access some places were looked at, of each as many as it needs: what was seen there
+        counts as often as the line runs.
+        """
+        moved = least = waves = Fraction(0)
         for row in rows:
             found = self.accesses.get(row.uop)
-            if found is None:
-                continue
-            if row.sort.startswith("local"):
-                shared = _plus(shared, found)
-            else:
-                everywhere = _plus(everywhere, found)
-        if everywhere.waves:
-            piece = f"of {self.limits.transaction_bytes} bytes, per access"
-            moved = everywhere.moved / everywhere.waves
-            yield _estimated("transactions per wave", moved, "transactions", piece)
-            share = everywhere.least / everywhere.moved if everywhere.moved else 1
-            yield _estimated("coalescing", share, "share", "fewest possible of what is moved")
-        if shared.least:
-            turns = shared.moved / shared.least
-            yield _estimated("bank conflicts", turns, "turns", "per access; 1 is none")
-        yield from self._each_access()
+            if found is not None and found.places:
+                times = Fraction(row.runs, self.threads * found.places)
+                moved += times * found.moved
+                least += times * found.least
+                waves += times * found.waves
+        return moved, least, waves
 
     def _each_access(self) -> Iterator[Figure]:
         """The accesses one by one, where there are several."""
@@ -380,8 +388,9 @@ def _steps(u: UOp) -> int:
     return int(size.arg) if size.op is Ops.CONST else int(size.vmax)
 
 
-def _estimated(name: str, value: float, unit: str, note: str = "") -> Figure:
-    return Figure(name, int(value) if value == int(value) else value, unit, "estimated", note)
+def _estimated(name: str, value: float | Fraction, unit: str, note: str = "") -> Figure:
+    figure = int(value) if value == int(value) else float(value)
+    return Figure(name, figure, unit, "estimated", note)
 
 
 # *** distinct memory
