@@ -14,6 +14,7 @@ import pytest
 
 from tests.profiler import fuzz
 from tinylab.errors import CaptureError
+from tinylab.profiler import report
 from tinylab.profiler.capture import read_capture
 from tinylab.profiler.demo import FOLDER, write_demo
 from tinylab.profiler.files import load_profile
@@ -40,9 +41,6 @@ def test_files_stay_in_the_folder(folder: Path, name: object) -> None:
 
 
 def test_what_is_missing_is_named(folder: Path) -> None:
-    (folder / "se1.sqtt").unlink()
-    with pytest.raises(CaptureError, match=r"se1\.sqtt"):
-        summarize(read_capture(folder))
     (folder / "capture.json").unlink()
     with pytest.raises(CaptureError, match=r"no capture\.json"):
         read_capture(folder)
@@ -101,6 +99,47 @@ def test_damaged_captures_are_read_or_refused() -> None:
     assert seen["refused"] > 2
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "why"),
+    [
+        ("se1.sqtt", None, "cannot read se1.sqtt: there is no such file"),
+        ("pmc0.bin", None, "cannot read pmc0.bin: there is no such file"),
+        ("pmc0.bin", 20, "the counters need 520 bytes, there are 20"),
+    ],
+)
+def test_what_cannot_be_read_hides_nothing_else(
+    folder: Path, name: str, data: int | None, why: str
+) -> None:
+    whole = summarize(read_capture(folder))
+    kept = (folder / name).read_bytes()[:data]
+    (folder / name).unlink()
+    if data is not None:
+        (folder / name).write_bytes(kept)
+    capture = read_capture(folder)
+    found = summarize(capture)
+    fault = {"file": name, "byte": 0, "clock": 0, "why": why, "fatal": True}
+    assert found["faults"] == [fault]
+    for key in ("sqtt", "pmc"):
+        for before, row in zip(whole[key], found[key], strict=True):
+            assert row == before or (row["file"], row["fault"]) == (name, why)
+    rows = list(report.sources(capture)[1].rows)
+    notes = {row["source"]: row["note"] for row in rows}
+    assert len(rows) == 3
+    assert notes[name.split(".")[0]] == why
+    assert any(row["waves"] == 96 for row in rows)
+
+
+def test_a_comparison_leaves_out_what_cannot_be_read_and_says_so(folder: Path) -> None:
+    (folder / "pmc0.bin").unlink()
+    found = report.comparison([read_capture(FOLDER), read_capture(folder)])
+    assert found.notes == [
+        "demonstration #1 is left out: cannot read pmc0.bin: there is no such file"
+    ]
+    counters = read_capture(FOLDER).readout(read_capture(FOLDER).counters[0]).counters
+    sums = {row["counter"]: row["demonstration #1"] for row in found.rows}
+    assert {c.name: c.sum for c in counters}.items() <= sums.items()
+
+
 def _pipe(path: Path) -> None:
     os.mkfifo(path)
 
@@ -124,7 +163,7 @@ def test_what_is_no_regular_file_is_refused_at_once(
 ) -> None:
     (folder / name).unlink()
     make(folder / name)
-    sentence = f"cannot read {name}: it is {kind}, not a regular file"
+    sentence = f"^cannot read {name}: it is {kind}, not a regular file"
     with pytest.raises(CaptureError, match=sentence):
         read_capture(folder).blob(name)
 

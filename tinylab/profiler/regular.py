@@ -6,10 +6,11 @@ reading one may never end.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,15 +30,14 @@ def open_file(path: Path) -> BinaryIO:
 
     Raises: CaptureError for what is something else, is not there, or may not be read.
     """
-    try:
-        _refuse_others(path, path.stat().st_mode)
+    with _in_words(path):
+        mode = path.stat().st_mode
+    _refuse_others(path, mode)
+    with _in_words(path):
         # Opened without waiting for whoever writes into a pipe that is there by now.
         flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
         file = os.fdopen(os.open(path, flags), "rb")
-    except (OSError, ValueError) as error:
-        raise CaptureError(f"cannot read {path.name}: {reason(error)}") from None
     try:
-        # What stood there when it was asked may have been replaced since.
         _refuse_others(path, os.fstat(file.fileno()).st_mode)
     except CaptureError:
         file.close()
@@ -53,10 +53,8 @@ def map_file(path: Path) -> memoryview:
     with open_file(path) as file:
         if not os.fstat(file.fileno()).st_size:
             return memoryview(b"")
-        try:
+        with _in_words(path):
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (OSError, ValueError) as error:
-            raise CaptureError(f"cannot read {path.name}: {reason(error)}") from None
 
 
 def reason(error: Exception) -> str:
@@ -65,6 +63,15 @@ def reason(error: Exception) -> str:
         return "there is no such file"
     words = error.strerror if isinstance(error, OSError) else None
     return (words or str(error)).lower()
+
+
+@contextlib.contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    """Raises: CaptureError where the system refuses."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise CaptureError(f"cannot read {path.name}: {reason(error)}") from None
 
 
 def _refuse_others(path: Path, mode: int) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tinylab.errors import CaptureError
 from tinylab.profiler import view
 from tinylab.profiler.capture import Capture, CountersInfo, LoadedProgram, StreamInfo
-from tinylab.profiler.counters.pmc import AXES, Counter, compare
+from tinylab.profiler.counters.pmc import AXES, Counter, Readout, compare
 from tinylab.profiler.sqtt.events import is_instruction
 from tinylab.profiler.sqtt.execution import UNITS
 from tinylab.profiler.sqtt.lanes import event_name
@@ -38,7 +39,7 @@ def sources(capture: Capture) -> list[Section]:
     """Runs, then each counter read-out and trace stream with the name that selects it."""
     return [
         Section(f"{capture.name}: {capture.target}", _runs(capture)),
-        Section("sources", [*map(_counters_row, capture.counters), *_stream_rows(capture)]),
+        Section("sources", [*_source_rows(capture)]),
     ]
 
 
@@ -52,28 +53,36 @@ def _runs(capture: Capture) -> list[Row]:
     return rows
 
 
-def _counters_row(c: CountersInfo) -> Row:
-    return {
-        "source": source_name(c),
-        "kind": "PMC",
-        "exec": c.exec_tag,
-        "waves": "",
-        "instructions": "",
-        "note": f"{len(c.schedule)} counters",
-    }
-
-
-def _stream_rows(capture: Capture) -> Iterator[Row]:
+def _source_rows(capture: Capture) -> Iterator[Row]:
+    """A row a source; of one that cannot be read, why."""
+    for c in capture.counters:
+        yield _source_row(c, "PMC", _counters_found(capture, c))
     for s in capture.streams:
+        yield _source_row(s, "SQTT", _stream_found(capture, s))
+
+
+def _source_row(source: StreamInfo | CountersInfo, kind: str, found: Row) -> Row:
+    row = {"source": source_name(source), "kind": kind, "exec": source.exec_tag}
+    return row | {"waves": None, "instructions": None} | found
+
+
+def _counters_found(capture: Capture, c: CountersInfo) -> Row:
+    try:
+        return {"note": f"{len(capture.readout(c).counters)} counters"}
+    except CaptureError as error:
+        return {"note": error.message}
+
+
+def _stream_found(capture: Capture, s: StreamInfo) -> Row:
+    try:
         trace = capture.trace(s).index()
-        yield {
-            "source": source_name(s),
-            "kind": "SQTT",
-            "exec": s.exec_tag,
-            "waves": len(trace.waves()),
-            "instructions": view.instruction_count(trace),
-            "note": "; ".join(view.notes(trace)),
-        }
+    except CaptureError as error:
+        return {"note": error.message}
+    return {
+        "waves": len(trace.waves()),
+        "instructions": view.instruction_count(trace),
+        "note": "; ".join(view.notes(trace)),
+    }
 
 
 def source_name(source: StreamInfo | CountersInfo) -> str:
@@ -137,14 +146,22 @@ def _along(c: Counter, axis: str) -> Row:
 
 def comparison(captures: Sequence[Capture]) -> Section:
     """Counters and metrics of all runs of all captures, side by side."""
-    found = [(c, p) for c in captures for p in c.counters]
-    names = [f"{c.name} #{c.run_number(p.program, p.exec_tag)}" for c, p in found]
+    names: list[str] = []
+    found: list[Readout] = []
+    notes = []
+    for c, p in [(capture, info) for capture in captures for info in capture.counters]:
+        name = f"{c.name} #{c.run_number(p.program, p.exec_tag)}"
+        try:
+            found.append(c.readout(p))
+            names.append(name)
+        except CaptureError as error:
+            notes.append(f"{name} is left out: {error.message}")
     rows = []
-    for line in compare([c.readout(p) for c, p in found]):
+    for line in compare(found):
         values = {n: _shown(v) for n, v in zip(names, line.values, strict=True)}
         change = "" if line.change is None else f"{line.change:.2f}x"
         rows.append({"counter": line.name, **values, "last/first": change})
-    return Section("counters compared", rows)
+    return Section("counters compared", rows, notes=notes)
 
 
 def _shown(value: float | None) -> str | int:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tinylab.errors import CaptureError
 from tinylab.profiler.capture import Capture, CountersInfo, StreamInfo
 from tinylab.profiler.counters.pmc import Counter, Readout
+from tinylab.profiler.sqtt.decode import Fault
 from tinylab.profiler.sqtt.events import is_instruction
 from tinylab.profiler.sqtt.lanes import viewer_lanes
 from tinylab.profiler.sqtt.native import Array
@@ -41,14 +43,15 @@ def summarize(capture: Capture) -> dict[str, Any]:
         if r.kind == "kernel"
     ]
     streams = [summarize_stream(capture, s) for s in capture.streams]
+    readouts = [summarize_counters(capture, c) for c in capture.counters]
     return {
         "format": "amd-profile-golden",
         "format_version": 1,
         "capture": capture.name,
         "sqtt": [summary for summary, _faults in streams],
-        "pmc": [summarize_counters(capture, c) for c in capture.counters],
+        "pmc": [summary for summary, _faults in readouts],
         "kernel_durations_ns": durations,
-        "faults": [fault for _summary, faults in streams for fault in faults],
+        "faults": [fault for _summary, faults in streams + readouts for fault in faults],
     }
 
 
@@ -58,14 +61,20 @@ def summarize(capture: Capture) -> dict[str, Any]:
 def summarize_stream(
     capture: Capture, stream: StreamInfo
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """One stream, read to its end, and what is wrong with it."""
-    trace = capture.trace(stream).index()
+    """One stream, read to its end, and what is wrong with it.
+
+    Of one that cannot be read there is "fault", a sentence, in place of what it holds.
+    """
     head = {
         "file": stream.file,
         "exec_tag": stream.exec_tag,
         "se": stream.engine,
         "itrace": stream.itrace,
     }
+    try:
+        trace = capture.trace(stream).index()
+    except CaptureError as error:
+        return _unread(head, error)
     code_hash = None
     load_base = None
     if trace.program is not None:
@@ -74,6 +83,14 @@ def summarize_stream(
     out = {**head, **summarize_trace(trace, stream.itrace)}
     out["dispatch"] = trace.registers.dispatch(load_base, code_hash)
     return out, [{"file": stream.file, **asdict(f)} for f in trace.faults]
+
+
+def _unread(
+    head: dict[str, Any], error: CaptureError
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A source that cannot be read: why, on its row and among the faults."""
+    fault = Fault(0, 0, error.message, fatal=True)
+    return {**head, "fault": error.message}, [{"file": head["file"], **asdict(fault)}]
 
 
 def summarize_trace(trace: Trace, itrace: bool = True) -> dict[str, Any]:
@@ -217,11 +234,16 @@ def shader_clock(trace: Trace) -> dict[str, Any]:
 # *** counters
 
 
-def summarize_counters(capture: Capture, counters: CountersInfo) -> dict[str, Any]:
-    """One read-out."""
-    readout = capture.readout(counters)
+def summarize_counters(
+    capture: Capture, counters: CountersInfo
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """One read-out, and what is wrong with it; see `summarize_stream`."""
     head = {"file": counters.file, "exec_tag": counters.exec_tag}
-    return {**head, **summarize_readout(readout)}
+    try:
+        readout = capture.readout(counters)
+    except CaptureError as error:
+        return _unread(head, error)
+    return {**head, **summarize_readout(readout)}, []
 
 
 def summarize_readout(readout: Readout) -> dict[str, Any]:
