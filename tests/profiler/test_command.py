@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,8 +60,24 @@ def test_counters_as_tables_and_as_json(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_sums_over_instructions(capsys: pytest.CaptureFixture[str]) -> None:
     found = rows(run(capsys, str(FOLDER), "-s", "se0", "-i", "--json"))
+    found = [r for r in found if "note" not in r]  # what it says where no disassembler is
     assert len(found) == 24
     assert sum(int(str(r["hits"])) for r in found) == 474
+
+
+def test_sums_over_instructions_say_what_is_wrong_with_the_stream(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(FOLDER, tmp_path / "capture")
+    data = (folder / "se0.sqtt").read_bytes()
+    (folder / "se0.sqtt").write_bytes(data[: len(data) // 2 + 1])
+    listed = rows(run(capsys, str(folder), "-s", "se0", "--json"))
+    summed = rows(run(capsys, str(folder), "-s", "se0", "-i", "--json"))
+    notes = [r["note"] for r in listed if "note" in r]
+    assert any("have no end" in str(note) for note in notes)
+    assert [r["note"] for r in summed if "note" in r] == notes
+    text = run(capsys, str(folder), "-s", "se0", "-i")
+    assert set(map(str, notes)) <= set(text)
 
 
 def test_top_kernels_and_comparison(capsys: pytest.CaptureFixture[str]) -> None:

@@ -175,10 +175,15 @@ def _shown(value: float | None) -> str | int:
 
 def trace_sections(trace: Trace, title: str, loaded: LoadedProgram | None) -> list[Section]:
     """A stream's listing: issues, executions and waves by clock."""
+    return [Section(title, listing(trace, loaded), LISTING, _notes(trace, loaded))]
+
+
+def _notes(trace: Trace, loaded: LoadedProgram | None) -> list[str]:
+    """What is wrong with a stream or absent from it, and with the text of its program."""
     notes = view.notes(trace)
     if loaded is not None and trace.mapped and loaded.disassembly.note:
         notes.append(loaded.disassembly.note)
-    return [Section(title, listing(trace, loaded), LISTING, notes)]
+    return notes
 
 
 def listing(trace: Trace, loaded: LoadedProgram | None = None) -> Iterator[Row]:
@@ -267,6 +272,7 @@ def _wave_rows(trace: Trace) -> Iterator[Row]:
 
 def instruction_section(trace: Trace, loaded: LoadedProgram | None) -> Section:
     """The program with hits, latencies and stalls of each instruction; classes if there is none."""
+    notes = _notes(trace, loaded)
     if trace.mapped:
         rows = [
             {
@@ -277,9 +283,9 @@ def instruction_section(trace: Trace, loaded: LoadedProgram | None) -> Section:
             }
             for r in view.instruction_table(trace, loaded)
         ]
-        return Section("instructions", rows)
+        return Section("instructions", rows, notes=notes)
     rows = [{"class": r["class"], **_figures(r)} for r in view.class_table(trace)]
-    return Section("instruction classes", rows)
+    return Section("instruction classes", rows, notes=notes)
 
 
 def _figures(r: Row) -> Row:
