@@ -59,9 +59,32 @@ def test_json_that_is_none_is_refused(folder: Path, text: str) -> None:
 def test_a_stream_without_its_program_is_still_shown(folder: Path) -> None:
     (folder / "program0.co").write_bytes(b"nothing")
     found = summarize(read_capture(folder))["sqtt"][0]
+    assert "fault" not in found
     assert len(found["waves"]["rows"]) == 96
     assert not found["instructions"]["mapped_to_pc"]
     assert len(found["instructions"]["rows"]) == 474
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"nothing", "no code object: 7 bytes that begin with 6e6f7468"),
+        (b"\x7fELF" + bytes(60), "the code object has no section with instructions"),
+        (None, "there is no such file"),
+    ],
+)
+def test_a_code_object_that_cannot_be_read_is_told_from_none(
+    folder: Path, data: bytes | None, why: str
+) -> None:
+    (folder / "program0.co").unlink()
+    if data is not None:
+        (folder / "program0.co").write_bytes(data)
+    capture = read_capture(folder)
+    sentence = f"cannot read program0.co: {why}"
+    (fault,) = summarize(capture)["faults"]
+    assert (fault["file"], fault["why"]) == ("program0.co", sentence)
+    notes = [str(row["note"]) for row in report.sources(capture)[1].rows]
+    assert f"{sentence}: instructions have no addresses" in notes
 
 
 def test_runs_of_a_program_are_numbered_in_order(folder: Path) -> None:

@@ -20,7 +20,7 @@ from tinylab.profiler.code.elf import CodeObject, read_code_object
 from tinylab.profiler.code.sizes import decode_instructions, generation_of
 from tinylab.profiler.counters.pmc import Readout, ScheduleEntry, read_schedule
 from tinylab.profiler.regular import map_file
-from tinylab.profiler.sqtt.trace import Trace
+from tinylab.profiler.sqtt.trace import NO_PROGRAM, Trace
 from tinylab.profiler.sqtt.walk import Program
 
 _CODE_LIMIT = 256 << 20
@@ -134,12 +134,12 @@ class Capture:
 
     def trace(self, stream: StreamInfo, exact_time: bool = False) -> Trace:
         """A stream, not yet read; without program counters if its program cannot be read."""
-        code, load_base = None, 0
+        code, load_base, no_program = None, 0, ""
         try:
             program = self.program(stream.program)
             code, load_base = program.code, program.info.load_base
-        except CaptureError:
-            pass  # what there is to see without addresses is shown
+        except CaptureError as error:
+            no_program = error.message  # what there is to see without addresses is shown
         return Trace(
             self.blob(stream.file),
             code,
@@ -147,6 +147,7 @@ class Capture:
             family=stream.family,
             exact_time=exact_time,
             itrace=stream.itrace,
+            no_program=no_program or NO_PROGRAM,
         )
 
     def readout(self, counters: CountersInfo) -> Readout:
@@ -191,8 +192,14 @@ class LoadedProgram:
 
     @cached_property
     def code(self) -> Program:
-        """Its instructions; none if the generation of the chip is not known."""
-        text = self.object.text
+        """Its instructions; none if the generation of the chip is not known.
+
+        Raises: CaptureError with the file's name and why it makes no sense.
+        """
+        try:
+            text = self.object.text
+        except CaptureError as error:
+            raise CaptureError(f"cannot read {self.info.file}: {error.message}") from None
         try:
             generation = generation_of(self.target)
         except CaptureError:

@@ -51,8 +51,24 @@ def summarize(capture: Capture) -> dict[str, Any]:
         "sqtt": [summary for summary, _faults in streams],
         "pmc": [summary for summary, _faults in readouts],
         "kernel_durations_ns": durations,
-        "faults": [fault for _summary, faults in streams + readouts for fault in faults],
+        "faults": [fault for _summary, faults in streams + readouts for fault in faults]
+        + _program_faults(capture),
     }
+
+
+def _program_faults(capture: Capture) -> list[dict[str, Any]]:
+    """Code objects that cannot be read: without them instructions have no addresses."""
+    out = []
+    for info in capture.programs:
+        try:
+            _ = capture.program(info.number).code
+        except CaptureError as error:
+            out.append(_fault(info.file, error))
+    return out
+
+
+def _fault(file: str, error: CaptureError) -> dict[str, Any]:
+    return {"file": file, **asdict(Fault(0, 0, error.message, fatal=True))}
 
 
 # *** trace streams
@@ -89,8 +105,7 @@ def _unread(
     head: dict[str, Any], error: CaptureError
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A source that cannot be read: why, on its row and among the faults."""
-    fault = Fault(0, 0, error.message, fatal=True)
-    return {**head, "fault": error.message}, [{"file": head["file"], **asdict(fault)}]
+    return {**head, "fault": error.message}, [_fault(head["file"], error)]
 
 
 def summarize_trace(trace: Trace, itrace: bool = True) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def notes(trace: Trace) -> list[str]:
     elif trace.done and not instruction_count(trace):
         out.append("waves, but no instructions: they were traced on another engine or unit")
     elif instruction_count(trace) and trace.program is None:
-        out.append("no code object: instructions have no addresses")
+        out.append(f"{trace.no_program}: instructions have no addresses")
     problems = trace.problems
     if not trace.done:  # what is open may be closed by what has not been read
         problems |= dict.fromkeys(("waves_unclosed", "executions_unmatched"), 0)

@@ -35,6 +35,7 @@ from tinylab.profiler.sqtt.walk import Program, no_waves, walk
 from tinylab.profiler.sqtt.wave_lanes import WaveLanes
 from tinylab.profiler.sqtt.waves import Areas, Pairing, Piece, Waves, joined, occupancy
 
+NO_PROGRAM = "no code object"
 CHUNK_NIBBLES = 1 << 19
 DETAIL_CHUNKS = 16  # a window of more is shown as densities
 _CACHED = 96  # chunks kept decoded
@@ -89,6 +90,7 @@ class Trace:
         family: str | None = None,
         exact_time: bool = False,
         itrace: bool = True,
+        no_program: str = NO_PROGRAM,
         chunk_nibbles: int = CHUNK_NIBBLES,
     ) -> None:
         """Reads the header; ``advance`` or ``index`` read on.
@@ -100,9 +102,11 @@ class Trace:
             family: packet table to use, instead of what the header says.
             exact_time: for CDNA, counts time steps that the recorded figures leave out.
             itrace: whether the stream has packets of instructions; without, waves only.
+            no_program: why there is no program, where there is none.
             chunk_nibbles: distance of the places from which decoding can begin.
         """
         self.size_bytes = len(data)
+        self.no_program = no_program
         self.stream = open_stream(data, family, exact_time)
         self.table = self.stream.table
         self.program, self.load_base, self.itrace = program, load_base, itrace
