@@ -114,6 +114,18 @@ class Live:
                     found[entry.key] = tensor
         return list(found.values())
 
+    def all_to_compute(self, in_memory: Callable[[UOp], bool]) -> list[Any]:
+        """All tensors whose values are not in memory."""
+        self._file_new(in_memory)
+        found = []
+        for entry in list(self._filed.values()):
+            tensor = entry.ref()
+            if tensor is not None and in_memory(tensor.uop):
+                self._drop(entry.key)
+            elif tensor is not None:
+                found.append(tensor)
+        return found
+
     def _file_new(self, in_memory: Callable[[UOp], bool]) -> None:
         for key in list(self._new):
             ref = self._new.pop(key, None)

@@ -53,7 +53,7 @@ def _meets(nodes: Iterable[UOp], memory: Set[Buffer]) -> bool:
 
 
 def _waiting() -> list[Tensor]:
-    return live.to_compute(lambda uop: to_store(uop) is None)
+    return live.all_to_compute(lambda uop: to_store(uop) is None)
 
 
 def _keep(t: Tensor) -> None:
