@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def test_top_kernels_and_comparison(capsys: pytest.CaptureFixture[str]) -> None:
             "runs": 1,
             "total ns": 2859,
             "mean ns": 2859,
-            "share": "100.0%",
+            "share": 1.0,
         }
     ]
     assert "1.00x" in "\n".join(run(capsys, str(FOLDER), str(FOLDER)))
@@ -113,6 +114,39 @@ def test_the_summary_asks_no_disassembler(
     monkeypatch.setattr(subprocess, "run", refuse)
     found = json.loads(run(capsys, str(FOLDER), "--summary-json")[0])
     assert found["sqtt"][0]["instructions"]["mapped_to_pc"]
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        [],
+        ["-s", "pmc0"],
+        ["-s", "se0", "-i"],
+        ["-s", "se0"],
+        ["-t", "5"],
+        [str(FOLDER)],
+    ],
+)
+def test_a_column_holds_values_of_one_type_and_null(
+    capsys: pytest.CaptureFixture[str], args: list[str]
+) -> None:
+    """Numbers are numbers, not words rounded for reading."""
+    found = rows(run(capsys, str(FOLDER), *args, "--json"))
+    kinds: dict[object, set[bool]] = {}
+    for row in found:
+        for key, value in row.items():
+            assert not (isinstance(value, str) and re.fullmatch(r"-?[\d.]+[%x]?", value)), row
+            if value is not None:
+                kinds.setdefault((row["table"], key), set()).add(isinstance(value, str))
+    assert found
+    assert all(len(each) == 1 for each in kinds.values())
+
+
+def test_people_read_percentages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, str(FOLDER), "-t", "1")[2].split()[-1] == "100.0%"
+    listed = [line for line in run(capsys, str(FOLDER), "-s", "se0", "-i") if line[:2] == "0x"]
+    assert len(listed) == 24
+    assert all(re.search(r" \d+\.\d  .* \d+\.\d%$", line) for line in listed)
 
 
 @recorded

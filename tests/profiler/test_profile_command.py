@@ -61,7 +61,7 @@ def test_lanes_and_markers(capsys: pytest.CaptureFixture[str], files: Path, name
     by_lane = {row["lane"]: row for row in found if "lane" in row}
     assert by_lane["CPU kernels"]["events"] == 3
     assert by_lane["CPU kernels"]["total ns"] == 650
-    assert by_lane["CPU kernels"]["busy"] == "65.0%"
+    assert by_lane["CPU kernels"]["busy"] == pytest.approx(0.65)
     assert by_lane["CPU memory"]["peak"] == 4096
     assert [row["marker"] for row in found if "marker" in row] == ["warm", "begin", "end"]
     text = "\n".join(run(capsys, files / name))
@@ -74,8 +74,8 @@ def test_top_kernels_and_those_between_markers(
 ) -> None:
     found = rows(run(capsys, files / "run.tlab", "-t", 2, "--json"))
     assert [(r["kernel"], r["runs"], r["total ns"], r["share"]) for r in found] == [
-        ("r_4", 2, 600, "92.3%"),
-        ("E_8", 1, 50, "7.7%"),
+        ("r_4", 2, 600, pytest.approx(600 / 650)),
+        ("E_8", 1, 50, pytest.approx(50 / 650)),
     ]
     args = ("-t", 2, "--interval", "begin", "end", "--json")
     (only,) = rows(run(capsys, files / "run.json", *args))
@@ -136,7 +136,7 @@ def test_a_lane_is_listed_by_time(capsys: pytest.CaptureFixture[str], files: Pat
 
 def test_two_profiles_are_compared(capsys: pytest.CaptureFixture[str], files: Path) -> None:
     found = rows(run(capsys, files / "run.tlab", files / "run.json", "--json"))
-    assert [(r["kernel"], r["after/before"]) for r in found] == [("r_4", "1.00x"), ("E_8", "1.00x")]
+    assert [(r["kernel"], r["after/before"]) for r in found] == [("r_4", 1.0), ("E_8", 1.0)]
 
 
 def test_one_object_for_scripts(capsys: pytest.CaptureFixture[str], files: Path) -> None:

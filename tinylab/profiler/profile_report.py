@@ -11,7 +11,7 @@ from tinylab.errors import CaptureError
 from tinylab.helpers.near import closest
 from tinylab.profiler import stats
 from tinylab.profiler.collected import Profile
-from tinylab.profiler.report import Row, Section
+from tinylab.profiler.report import Row, Section, ratio, share
 from tinylab.profiler.still import time_text
 from tinylab.profiler.table import KINDS, EventTable, drawn_order, lane_labels
 
@@ -35,7 +35,10 @@ def sections(profile: Profile, interval: Sequence[str] | None = None) -> Iterato
     where = f" from {interval[0]} to {interval[1]}" if interval else ""
     notes = [_CUT] if interval else []
     yield Section(
-        f"{profile.name}{where}: {count} events, {length}", rows, notes=[*table.notices, *notes]
+        f"{profile.name}{where}: {count} events, {length}",
+        rows,
+        notes=[*table.notices, *notes],
+        shown={"busy": share},
     )
     if profile.counted:
         yield Section("counters of one run", list(_counter_rows(profile)))
@@ -52,7 +55,7 @@ def _counter_rows(profile: Profile) -> Iterator[Row]:
         found = profile.counted.get(-1 if kernel.number is None else kernel.number)
         if found is None:
             continue
-        nothing = {"figure": "", "value": None, "unit": "", "kind": ""}
+        nothing = dict.fromkeys(("figure", "value", "unit", "kind"))
         if not found.get("figures"):
             yield {"kernel": name, **nothing, "note": found.get("message", "")}
         for figure in found.get("figures", ()):
@@ -68,7 +71,7 @@ def _lane_row(row: dict[str, Any]) -> Row:
     return {
         "lane": row["lane"],
         "events": row["count"],
-        "busy": f"{100 * row['busy']:.1f}%",
+        "busy": row["busy"],
         "total ns": row["total_ns"],
         "mean ns": round(row["mean_ns"]),
         "median ns": round(row["median_ns"]),
@@ -101,7 +104,8 @@ def top_kernels(profile: Profile, count: int, interval: Sequence[str] | None = N
     """Kernels by total time, longest first; between two markers where they are given."""
     rows = profile.top(count, *(interval or ()))
     where = f" from {interval[0]} to {interval[1]}, totals of what is inside" if interval else ""
-    return Section(f"top {count} kernels{where}", [_kernel_row(row) for row in rows])
+    title = f"top {count} kernels{where}"
+    return Section(title, [_kernel_row(row) for row in rows], shown={"share": share})
 
 
 def _kernel_row(row: dict[str, Any]) -> Row:
@@ -112,7 +116,7 @@ def _kernel_row(row: dict[str, Any]) -> Row:
         "mean ns": round(row["mean_ns"]),
         "median ns": round(row["median_ns"]),
         "longest ns": row["longest_ns"],
-        "share": f"{100 * row['share']:.1f}%",
+        "share": row["share"],
     }
 
 
@@ -156,13 +160,14 @@ def comparison(before: Profile, after: Profile, interval: Sequence[str] | None =
             "kernel": row["name"],
             "before ns": row["total_ns"][0],
             "after ns": row["total_ns"][1],
-            "after/before": "" if row["ratio"] is None else f"{row['ratio']:.2f}x",
+            "after/before": row["ratio"],
             "runs": "/".join(map(str, row["runs"])),
         }
         for row in before.compare(after, None, *(interval or ()))
     ]
     where = f" from {interval[0]} to {interval[1]}" if interval else ""
-    return Section(f"{before.name} and {after.name}{where}", rows)
+    title = f"{before.name} and {after.name}{where}"
+    return Section(title, rows, shown={"after/before": ratio})
 
 
 def summary(profile: Profile, top: int = 50) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,12 +24,31 @@ LISTING = ("clk", "unit", "op", "dur", "delay", "info")
 
 @dataclass
 class Section:
-    """A table: its title, rows that may be made while they are read, sentences under it."""
+    """A table: its title, rows that may be made while they are read, sentences under it.
+
+    Rows hold plain values, None where one is absent; ``shown`` says how people read a column's.
+    """
 
     title: str
     rows: Iterable[Row]
     columns: Sequence[str] = ()
     notes: list[str] = field(default_factory=list)
+    shown: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
+
+
+def share(value: float) -> str:
+    """A part of one as a percentage."""
+    return percentage(100 * value)
+
+
+def percentage(value: float) -> str:
+    """With one decimal."""
+    return f"{value:.1f}%"
+
+
+def ratio(value: float) -> str:
+    """How many times as much."""
+    return f"{value:.2f}x"
 
 
 # *** what there is
@@ -103,12 +122,12 @@ def top_kernels(capture: Capture, count: int) -> Section:
             "runs": len(ns),
             "total ns": sum(ns),
             "mean ns": sum(ns) // len(ns),
-            "share": f"{100 * sum(ns) / total:.1f}%",
+            "share": sum(ns) / total,
         }
         for name, ns in times.items()
     ]
     rows.sort(key=lambda r: -r["total ns"])
-    return Section(f"top {count} kernels", rows[:count])
+    return Section(f"top {count} kernels", rows[:count], shown={"share": share})
 
 
 # *** counters
@@ -123,10 +142,13 @@ def counter_sections(capture: Capture, counters: CountersInfo) -> list[Section]:
         for c in readout.counters
     ]
     metrics = [
-        {"metric": m.label, "value": m.text or "undefined", "formula": m.formula, "note": m.note}
+        {"metric": m.label, "value": m.value, "formula": m.formula, "note": m.note}
         for m in readout.metrics()
     ]
-    sections = [Section(source_name(counters), totals), Section("metrics", metrics)]
+    sections = [
+        Section(source_name(counters), totals),
+        Section("metrics", metrics, shown={"value": percentage}),
+    ]
     for axis in AXES:
         rows = [_along(c, axis) for c in readout.counters if c.values.shape[AXES.index(axis)] > 1]
         if rows:
@@ -134,10 +156,10 @@ def counter_sections(capture: Capture, counters: CountersInfo) -> list[Section]:
     return sections
 
 
-def _place(c: Counter) -> str:
+def _place(c: Counter) -> str | None:
     where = c.max_at
     shape = dict(zip(AXES, c.values.shape, strict=True))
-    return " ".join(f"{a}{n}" for a, n in where.items() if shape[a] > 1) if where else ""
+    return " ".join(f"{a}{n}" for a, n in where.items() if shape[a] > 1) if where else None
 
 
 def _along(c: Counter, axis: str) -> Row:
@@ -158,16 +180,14 @@ def comparison(captures: Sequence[Capture]) -> Section:
             notes.append(f"{name} is left out: {error.message}")
     rows = []
     for line in compare(found):
-        values = {n: _shown(v) for n, v in zip(names, line.values, strict=True)}
-        change = "" if line.change is None else f"{line.change:.2f}x"
-        rows.append({"counter": line.name, **values, "last/first": change})
-    return Section("counters compared", rows, notes=notes)
+        values = dict(zip(names, line.values, strict=True))
+        rows.append({"counter": line.name, **values, "last/first": line.change})
+    shown = {**dict.fromkeys(names, _sum_or_metric), "last/first": ratio}
+    return Section("counters compared", rows, notes=notes, shown=shown)
 
 
-def _shown(value: float | None) -> str | int:
-    if value is None:
-        return ""
-    return value if isinstance(value, int) else f"{value:.1f}%"
+def _sum_or_metric(value: float) -> str:
+    return str(value) if isinstance(value, int) else percentage(value)
 
 
 # *** traces
@@ -279,20 +299,23 @@ def instruction_section(trace: Trace, loaded: LoadedProgram | None) -> Section:
                 "pc": f"0x{r['pc']:x}",
                 "text": r["text"],
                 **_figures(r),
-                "share": f"{100 * r['share']:.1f}%",
+                "share": r["share"],
             }
             for r in view.instruction_table(trace, loaded)
         ]
-        return Section("instructions", rows, notes=notes)
+        return Section("instructions", rows, notes=notes, shown=_FIGURES)
     rows = [{"class": r["class"], **_figures(r)} for r in view.class_table(trace)]
-    return Section("instruction classes", rows, notes=notes)
+    return Section("instruction classes", rows, notes=notes, shown=_FIGURES)
+
+
+_FIGURES: Mapping[str, Callable[[Any], str]] = {"share": share, "mean": "{:.1f}".format}
 
 
 def _figures(r: Row) -> Row:
     return {
         "hits": r["hits"],
         "total": r["total"],
-        "mean": f"{r['mean']:.1f}",
+        "mean": r["mean"],
         "longest": r["longest"],
         "stall": r["stall"],
     }

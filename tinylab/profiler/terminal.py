@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -172,7 +172,7 @@ def show(section: Section, as_json: bool = False, limit: int | None = None) -> N
             print(json.dumps({"table": section.title, "note": note}))
         return
     print(_colored(without_controls(section.title), "cyan"))
-    _print_table(shown, section.columns)
+    _print_table(shown, section)
     if limit is not None:
         _print_left(rows)
     for note in section.notes:
@@ -192,18 +192,23 @@ def _colored(text: str, color: str) -> str:
     return colored(text, color) if sys.stdout.isatty() else text
 
 
-def _print_table(rows: Iterator[Row], columns: Sequence[str]) -> None:
+def _print_table(rows: Iterator[Row], section: Section) -> None:
     sample = list(islice(rows, _SAMPLE))
     if not sample:
         print("nothing")
         return
-    names = list(columns) or list(dict.fromkeys(k for row in sample for k in row))
-    widths = [min(max(len(n), *(len(_cell(r.get(n))) for r in sample)), _WIDEST) for n in names]
+    names = list(section.columns) or list(dict.fromkeys(k for row in sample for k in row))
+    ways = [section.shown.get(n, str) for n in names]
+    widths = [
+        min(max(len(n), *(len(_cell(r.get(n), way)) for r in sample)), _WIDEST)
+        for n, way in zip(names, ways, strict=True)
+    ]
     print(_line([_colored(n, "BLACK") for n in names], widths, [False] * len(names)))
     for row in _both(sample, rows):
         cells = [row.get(n) for n in names]
         right = [isinstance(c, int | float) for c in cells]
-        print(_line([_cell(c) for c in cells], widths, right))
+        shown = [_cell(c, way) for c, way in zip(cells, ways, strict=True)]
+        print(_line(shown, widths, right))
 
 
 def _both(first: Iterable[Row], then: Iterable[Row]) -> Iterator[Row]:
@@ -211,8 +216,8 @@ def _both(first: Iterable[Row], then: Iterable[Row]) -> Iterator[Row]:
     yield from then
 
 
-def _cell(value: object) -> str:
-    return "-" if value is None else without_controls(str(value))
+def _cell(value: object, way: Callable[[Any], str]) -> str:
+    return "-" if value is None else without_controls(way(value))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
