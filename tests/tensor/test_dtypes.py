@@ -72,8 +72,7 @@ REMAINDERS = np.array(
 DIVISORS = np.array([0.1, -0.1, 2.0, -2.0, 3.0, 0.7, np.inf, -np.inf, 0.0], np.float64)
 
 
-@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.float16])
-@pytest.mark.parametrize(
+each_remainder = pytest.mark.parametrize(
     ("ours", "numpy"),
     [
         (lambda a, b: a // b, np.floor_divide),
@@ -82,6 +81,10 @@ DIVISORS = np.array([0.1, -0.1, 2.0, -2.0, 3.0, 0.7, np.inf, -np.inf, 0.0], np.f
     ],
     ids=["floor", "mod", "fmod"],
 )
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.float16])
+@each_remainder
 def test_quotients_are_not_rounded_before_they_are_cut(ours: Any, numpy: Any, dtype: DType) -> None:
     """6 // 0.1 is 59, as numpy and PyTorch have it: 0.1 is a little more than a tenth."""
     with np.errstate(all="ignore"):
@@ -92,15 +95,7 @@ def test_quotients_are_not_rounded_before_they_are_cut(ours: Any, numpy: Any, dt
 
 @pytest.mark.parametrize("device", ["CPU", "PYTHON"])
 @pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.float64, dtypes.float16])
-@pytest.mark.parametrize(
-    ("ours", "numpy"),
-    [
-        (lambda a, b: a // b, np.floor_divide),
-        (lambda a, b: a % b, np.mod),
-        (lambda a, b: a.fmod(b), np.fmod),
-    ],
-    ids=["floor", "mod", "fmod"],
-)
+@each_remainder
 def test_remainders_are_exact_however_large_the_quotient(
     ours: Any, numpy: Any, dtype: DType, device: str
 ) -> None:
