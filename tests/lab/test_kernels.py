@@ -149,7 +149,7 @@ def test_a_line_and_a_node_lead_to_kernels_and_back(desk, matmul):
     assert marks["kernels"] == [matmul]
     pass_id, nodes = next(iter(marks["nodes"].items()))
     about = desk.answer("node", {"pass": pass_id, "node": nodes[0]})
-    assert about["lines"] == [4]
+    assert about["lines"] == (4,)
     assert about["kernels"] == [matmul]
     assert about["methods"][0] in ("matmul", "relu")
     assert about["calls"][0][0][1] == 4
@@ -187,7 +187,7 @@ def test_lines_mark_nodes_of_kernels_too(desk, matmul):
     for pass_id in (own[0].id, own[-1].id):
         for node in every["nodes"][pass_id][:20]:
             told = desk.answer("node", {"pass": pass_id, "node": node})
-            assert told["lines"] == [4]
+            assert told["lines"] == (4,)
             assert told["kernels"] == [matmul]
 
 

@@ -146,6 +146,30 @@ def test_every_step_of_any_graph(root, bottom_up):
     check_all_steps(rec)
 
 
+@settings(max_examples=60)
+@given(expressions(), st.booleans(), st.data())
+def test_what_a_match_changed_is_the_difference_of_two_graphs(root, bottom_up, data):
+    """In any order of steps, each against a replay that was asked nothing before."""
+    with record() as rec:
+        graph_rewrite(root, pm_tidy, bottom_up=bottom_up, name="tidy")
+    shown = rec.passes[0]
+    replay = Replay(rec.nodes, shown)
+    for k in data.draw(st.permutations(range(1, shown.count + 1))):
+        fresh = Replay(rec.nodes, shown)
+        before, after = fresh.step(k - 1), fresh.step(k)
+        gone, added, image = replay.change(k)
+        assert (set(gone), set(added)) == (
+            set(before.order) - set(after.order),
+            set(after.order) - set(before.order),
+        )
+        assert image == before.image
+        assert replay.step(k).order == after.order
+        for changed in (gone, added):
+            place = {node: i for i, node in enumerate(changed)}
+            for node in changed:
+                assert all(place.get(s, -1) < place[node] for s in rec.nodes.src(node))
+
+
 def test_a_step_far_into_a_large_pass_looks_only_at_where_the_pass_is_at_work():
     """Counted, not timed: nodes looked at for one step in the middle of thousands of matches."""
     with record() as rec:

@@ -32,7 +32,7 @@ def colored(st: object, color: str | None, background: bool = False) -> str:
 
 def ansistrip(s: str) -> str:
     """Text without its colours."""
-    return re.sub(r"\x1b\[(?:K|.*?m)", "", s)
+    return re.sub(r"\x1b\[(?:K|.*?m)", "", s) if "\x1b" in s else s
 
 
 def ansilen(s: str) -> int:

@@ -13,6 +13,11 @@ Json = dict[str, Any]
 
 _ROWS_KEPT = 50_000
 
+# Kept rows are tuples of numbers and texts, and rows that are sent are dicts of those: the garbage
+# collector does not look at either. Lists in them made it stop, now and then, for longer than the
+# answer takes.
+_Row = tuple[str, str, str, str, tuple[str, ...] | None, tuple[int, ...], str, str | None]
+
 
 class Nodes:
     """Rows of a node table in words; the words of each head are found once."""
@@ -20,7 +25,7 @@ class Nodes:
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self._facts: dict[int, HeadFacts] = {}
-        self._rows: dict[int, Json] = {}  # of the latest nodes, without their lines
+        self._rows: dict[int, _Row] = {}  # of the latest nodes, without their lines
 
     def facts(self, node: int) -> HeadFacts:
         """What a node is apart from its sources."""
@@ -48,21 +53,32 @@ class Nodes:
         """One node for a front end."""
         found = self._rows.get(node)
         if found is None:
-            if len(self._rows) >= _ROWS_KEPT:
-                self._rows.clear()
-            facts = self.facts(node)
-            found = self._rows[node] = {
-                "id": node,
-                "op": facts.op,
-                "label": self.label(node),
-                "arg": facts.arg,
-                "dtype": facts.dtype,
-                "shape": self.shape(node),
-                "src": list(self.table.src(node)),
-                "kind": facts.kind,
-                "tag": facts.tag or None,
-            }
-        return {**found, "lines": lineage.node_lines(pass_id, node) if lineage else []}
+            found = self._kept_row(node)
+        op, label, arg, dtype, shape, src, kind, tag = found
+        return {
+            "id": node,
+            "op": op,
+            "label": label,
+            "arg": arg,
+            "dtype": dtype,
+            "shape": shape,
+            "src": src,
+            "kind": kind,
+            "tag": tag,
+            "lines": lineage.node_lines(pass_id, node) if lineage else (),
+        }
+
+    def _kept_row(self, node: int) -> _Row:
+        if len(self._rows) >= _ROWS_KEPT:
+            self._rows.clear()
+        op, dtype, arg, tag, label, kind = self.facts(node)
+        shape = self.table.shape(node)
+        words = None if shape is None else tuple([str(size) for size in shape])
+        if op in ("RANGE", "SPECIAL"):
+            label = self.label(node)
+        src = tuple(self.table.src(node))
+        row = self._rows[node] = (op, label, arg, dtype, words, src, kind, tag or None)
+        return row
 
     def text(self, order: Iterable[int], name: dict[int, int]) -> list[tuple[str, int]]:
         """A graph as lines, sources first: ("%7 = ADD(%3, %5) float32 (8,)", node)."""

@@ -14,8 +14,8 @@ from tinylab.trace.lineage import Lineage
 from tinylab.trace.record import PassRecord, Record
 from tinylab.trace.replay import Graph, Replay
 
-# Rows in one answer: some 250 bytes each keep a message well under 1 MB.
-NODES_A_PAGE = 2500
+# Rows in one answer: a message well under 1 MB, made in half the time that a step may take.
+NODES_A_PAGE = 1200
 LINES_A_PAGE = 4000
 _SEARCH_SECONDS = 0.25
 _REPLAYS_KEPT = 4
@@ -61,7 +61,7 @@ class Steps:
             "failed": self.failure(pass_id) if k == replay.count else None,
         }
         if k:
-            answer.update(self._match(replay, k, graph, pass_id))
+            answer.update(self._match(replay, k, graph, shown, pass_id))
         return answer
 
     def more_nodes(self, pass_id: int, k: int, after: int, base: Json | None = None) -> Json:
@@ -116,11 +116,19 @@ class Steps:
 
     def replay(self, pass_id: int) -> Replay:
         """The steps of one pass; the last few passes are kept ready."""
-        found = self._replays.pop(pass_id, None) or Replay(self.record.nodes, self.info(pass_id))
+        found = self._replays.pop(pass_id, None) or self._opened(pass_id)
         self._replays[pass_id] = found
         while len(self._replays) > _REPLAYS_KEPT:
             del self._replays[next(iter(self._replays))]
         return found
+
+    def _opened(self, pass_id: int) -> Replay:
+        """A pass with the shapes of its first and last graph, which any step may ask for."""
+        shown = self.info(pass_id)
+        for root in (shown.root_before, shown.root_after):
+            if root is not None:
+                self.record.nodes.shape(root)
+        return Replay(self.record.nodes, shown)
 
     # *** parts of the answers
 
@@ -147,22 +155,23 @@ class Steps:
     def _rows(self, order: list[int], pass_id: int) -> list[Json]:
         return [self.nodes.row(n, self.lineage, pass_id) for n in order]
 
-    def _match(self, replay: Replay, k: int, graph: Graph, pass_id: int) -> Json:
+    def _match(self, replay: Replay, k: int, graph: Graph, shown: set[int], pass_id: int) -> Json:
         """What match k did: its rule, the node before and after, what came and what went."""
-        old = replay.step(k - 1)
-        had, has = set(old.order), set(graph.order)
+        change = replay.change(k)
+        gone, added = set(change.gone), set(change.added)
+        had = (shown - added) | gone
         facts = self.rule(replay.rules[k - 1])
         ancestors = [
             [was, graph.image[node]]
-            for node, was in old.image.items()
-            if was not in has and was in had and _is_rebuilt(self.nodes, was, graph.image.get(node))
+            for node, was in change.image.items()
+            if was in gone and _is_rebuilt(self.nodes, was, graph.image.get(node))
         ]
         return {
             "rule": {**facts._asdict(), "elapsed_us": replay.elapsed_ns[k - 1] / 1000},
-            "before": _shown(old, had, replay.before[k - 1]),
-            "after": _shown(graph, has, replay.after[k - 1], replay.before[k - 1]),
-            "added": [n for n in graph.order if n not in had],
-            "gone": self._rows([n for n in old.order if n not in has][:NODES_A_PAGE], pass_id),
+            "before": _shown(change.image, had, replay.before[k - 1]),
+            "after": _shown(graph.image, shown, replay.after[k - 1], replay.before[k - 1]),
+            "added": change.added,
+            "gone": self._rows(change.gone[:NODES_A_PAGE], pass_id),
             "ancestors": ancestors,
         }
 
@@ -176,7 +185,7 @@ class Steps:
         return {
             "message": shown.error,
             "rule": None if rule is None else self.rule(rule)._asdict(),
-            "node": None if node is None else _shown(graph, set(graph.order), node),
+            "node": None if node is None else _shown(graph.image, set(graph.order), node),
         }
 
     def _text(self, replay: Replay, k: int) -> list[tuple[str, int]]:
@@ -190,7 +199,7 @@ class Steps:
         return self.nodes.text(graph.order, name)
 
 
-def _shown(graph: Graph, drawn: set[int], node: int, was: int | None = None) -> int:
+def _shown(image: dict[int, int], drawn: set[int], node: int, was: int | None = None) -> int:
     """The node of a match as it stands in the graph.
 
     Root first, a rule may see a node whose sources were replaced already on the way through
@@ -198,9 +207,9 @@ def _shown(graph: Graph, drawn: set[int], node: int, was: int | None = None) -> 
     """
     if node in drawn:
         return node
-    found = graph.image.get(node)
+    found = image.get(node)
     if found is None and was is not None:
-        found = graph.image.get(was)
+        found = image.get(was)
     return node if found is None else found
 
 

@@ -95,6 +95,8 @@ def _arg_text(op: Ops, arg: Any) -> str:
 
 def _word(value: Any) -> str:
     """A value of an argument: enums by their name, texts as they are."""
+    if isinstance(value, str):
+        return ansistrip(value)
     if isinstance(value, tuple) and hasattr(value, "_field_defaults"):
         first, _, rest = _fields(value).partition(", ")
         return f"{first}({rest})"
@@ -112,7 +114,7 @@ def _fields(arg: Any) -> str:
     defaults = arg._field_defaults
     return ", ".join(
         f"{name}={_word(value)}" if name in defaults else _word(value)
-        for name, value in arg._asdict().items()
+        for name, value in zip(arg._fields, arg, strict=True)
         if name != "dtype" and (name not in defaults or value != defaults[name])
     )
 

@@ -34,7 +34,7 @@ class Lineage:
         self.sites: list[tuple[tuple[Frame, ...], str]] = []
         self._bit_of: dict[tuple[tuple[Frame, ...], str], int] = {}
         self._of_pass: dict[int, dict[int, int]] = {}
-        self._lines_of: dict[int, list[int]] = {}  # a set of origins -> its cell lines
+        self._lines_of: dict[int, tuple[int, ...]] = {}  # a set of origins -> its cell lines
         self._of_kernel: dict[int, int] = {}
         self._calls: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         self._noted = self._read_notes()
@@ -43,9 +43,9 @@ class Lineage:
 
     # *** questions
 
-    def node_lines(self, pass_id: int, node: int) -> list[int]:
+    def node_lines(self, pass_id: int, node: int) -> tuple[int, ...]:
         """Cell lines that a node of a pass descends from."""
-        return self.lines(self.of_pass(pass_id).get(node, 0))
+        return self._lines(self.of_pass(pass_id).get(node, 0))
 
     def kernel_lines(self, kernel: int) -> list[int]:
         """Cell lines that a kernel computes."""
@@ -67,16 +67,18 @@ class Lineage:
 
     def lines(self, bits: int) -> list[int]:
         """The cell lines of a set of origins; any frame of an origin counts."""
+        return [*self._lines(bits)]
+
+    def _lines(self, bits: int) -> tuple[int, ...]:
         found = self._lines_of.get(bits)
         if found is None:
-            found = self._lines_of[bits] = sorted(
-                {
-                    frame.line
-                    for frames, _ in self._sites_in(bits)
-                    for frame in frames
-                    if frame.filename == self._filename
-                }
-            )
+            lines = {
+                frame.line
+                for frames, _ in self._sites_in(bits)
+                for frame in frames
+                if frame.filename == self._filename
+            }
+            found = self._lines_of[bits] = tuple(sorted(lines))
         return found
 
     def methods(self, bits: int) -> list[str]:

@@ -23,6 +23,44 @@ class Life(NamedTuple):
     final: int
 
 
+class Ages:
+    """What nodes become under the first k replacements, for those in whose life k does not fall.
+
+    Going from one k to the next touches only the nodes whose life begins or ends there.
+    """
+
+    def __init__(self, lives: dict[int, Life]) -> None:
+        self._k = 0
+        self._begins: dict[int, list[int]] = {}
+        self._ends: dict[int, list[tuple[int, int]]] = {}
+        self._known: dict[int, int] = {}
+        for node, (first, last, final) in lives.items():
+            settled = max(first, last)
+            if first > 0:
+                self._known[node] = node
+                self._begins.setdefault(first, []).append(node)
+            elif settled <= 0:
+                self._known[node] = final
+            if settled > 0:
+                self._ends.setdefault(settled, []).append((node, final))
+
+    def at(self, k: int) -> dict[int, int]:
+        """The nodes that have not begun to change after match k, and what became of the others."""
+        known = self._known
+        while self._k < k:
+            self._k += 1
+            for node in self._begins.get(self._k, ()):
+                del known[node]
+            known.update(self._ends.get(self._k, ()))
+        while self._k > k:
+            for node, _ in self._ends.get(self._k, ()):
+                del known[node]
+            for node in self._begins.get(self._k, ()):
+                known[node] = node
+            self._k -= 1
+        return dict(known)
+
+
 def lives_of(replay: Replay) -> dict[int, Life]:
     """The lives of the nodes of a pass that goes on until no rule fires; those that are known."""
     when = {node: k for k, node in enumerate(replay.before, 1)}

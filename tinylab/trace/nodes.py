@@ -189,13 +189,14 @@ def post_order(
     root: int,
     known: Mapping[int, Sequence[int]],
     src_of: Callable[[int], Sequence[int]],
+    above: Iterable[int] = (),
 ) -> list[int]:
-    """All nodes under a root, sources first, the root last.
+    """All nodes under a root, sources first, the root last; the walk stops at nodes in `above`.
 
     Sources come from `known`, which `src_of` may fill, and from `src_of` where they are not there.
     """
     order: list[int] = []
-    seen: set[int] = set()
+    seen = set(above)
     stack = [root]
     while stack:
         node = stack.pop()

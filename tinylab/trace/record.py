@@ -245,7 +245,7 @@ class Record:
             )
             self.passes.append(begun)
             matches.begun = begun
-            if not stack and kernel is None:
+            if not stack and kernel is None and self._noted:
                 self._take_notes()
             stack.append(matches)
         begun.start_ns = events.now_ns()
@@ -297,6 +297,10 @@ class Record:
 
     def _leave(self, matches: Matches) -> list[Matches]:
         """Take a pass, and what was left open inside it, from the stack it is on."""
+        own = self._open.get(threading.get_ident())
+        if own and own[-1] is matches:
+            own.pop()
+            return own
         for stack in self._open.values():
             for depth, each in enumerate(stack):
                 if each is matches:

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tinylab.trace.lives import Life, lives_of
+from tinylab.trace.lives import Ages, lives_of
 from tinylab.trace.nodes import CALLS, Head, NodeTable, post_order
 from tinylab.trace.record import PassRecord
 
@@ -35,6 +35,17 @@ class Graph:
 
     root: int
     order: list[int]
+    image: dict[int, int]
+
+
+class Change(NamedTuple):
+    """What one match changed: the nodes that went and came, sources first.
+
+    `image` is that of the graph before it.
+    """
+
+    gone: list[int]
+    added: list[int]
     image: dict[int, int]
 
 
@@ -58,7 +69,7 @@ class Replay:
         self._steps: OrderedDict[int, Graph] = OrderedDict()
         self._heads_like: dict[tuple[object, ...], list[int]] | None = None
         self._descents: list[Descent] | None = None
-        self._lives: dict[int, Life] | None = None
+        self._ages: Ages | None = None
 
     @property
     def count(self) -> int:
@@ -86,6 +97,30 @@ class Replay:
         """The root of the graph after match k."""
         found = self._steps.get(k)
         return found.root if found else self._replace(k)[self.shown.root_before]
+
+    def change(self, k: int) -> Change:
+        """What match k changed, without a walk over the graph before it.
+
+        That graph differs from the one after the match by what hangs from its root alone; and of
+        the later graph it holds what the nodes that went refer to, and all below that.
+        """
+        later = self.step(k).order
+        earlier = self._steps.get(k - 1)
+        image = earlier.image if earlier else self._replace(k - 1)
+        root = image[self.shown.root_before]
+        gone = post_order(root, self._src, self.src, later)
+        src = self._src
+        held = {root}
+        for node in gone:
+            held.update(src[node])
+        added = []
+        for node in reversed(later):
+            if node in held:
+                held.update(src[node])
+            else:
+                added.append(node)
+        added.reverse()
+        return Change(gone, added, image)
 
     def descents(self) -> list[Descent]:
         """What became what in the whole pass; a node comes after those that it is made of."""
@@ -126,13 +161,9 @@ class Replay:
 
     def _known(self, k: int) -> dict[int, int]:
         """What nodes become under the first k replacements, where that takes no replay."""
-        if self._lives is None:
-            self._lives = lives_of(self)
-        return {
-            node: node if k < first else final
-            for node, (first, last, final) in self._lives.items()
-            if k < first or last <= k
-        }
+        if self._ages is None:
+            self._ages = Ages(lives_of(self))
+        return self._ages.at(k)
 
     def _to_the_end(self, becomes: dict[int, int], done: dict[int, int]) -> dict[int, int]:
         """Replay until no replacement fits; `done` holds what is known, and gets the rest."""

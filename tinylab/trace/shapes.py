@@ -26,16 +26,38 @@ class StoredArg(NamedTuple):
 
 
 class RowView:
-    """A row with the attributes of a UOp that the table of shapes looks at."""
+    """A row with the attributes of a UOp that the table of shapes looks at.
 
-    __slots__ = ("_shape", "arg", "dtype", "op", "src")
-    _shape: Shape | None
+    It lives as long as it is looked at, but for those that are a symbolic size; two views of a row
+    are equal.
+    """
 
-    def __init__(self, head: Any, src: tuple[RowView, ...]) -> None:
-        self.op, self.dtype, self.arg, _ = head
-        self.src = src
+    __slots__ = ("_known", "_src", "arg", "dtype", "op", "row")
+
+    def __init__(self, known: Shapes, row: int) -> None:
+        self.op, self.dtype, self.arg, _ = known.nodes.head(row)
         if isinstance(self.arg, StoredArg):
             self.arg = self.arg.numbers
+        self.row = row
+        self._known = known
+        self._src: tuple[RowView, ...] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RowView) and other.row == self.row
+
+    def __hash__(self) -> int:
+        return hash(self.row)
+
+    @property
+    def src(self) -> tuple[RowView, ...]:
+        """Views of the sources."""
+        if self._src is None:
+            self._src = tuple([RowView(self._known, s) for s in self._known.nodes.src(self.row)])
+        return self._src
+
+    @property
+    def _shape(self) -> Shape | None:
+        return self._known.shape(self.row)
 
     @property
     def shape(self) -> Shape:
@@ -63,55 +85,48 @@ class Shapes:
     """
 
     def __init__(self, nodes: NodeTable) -> None:
-        self._nodes = nodes
-        self._views: dict[int, RowView] = {}
+        self.nodes = nodes
         self.stored: list[tuple[int | str, ...] | None] = []
+        self._found: dict[int, Shape | None] = {}
         self._rebuilt_from: dict[int, int] = {}
 
     def of(self, node: int) -> tuple[int | str, ...] | None:
         """The sizes of a node, symbolic ones as text; None for a node that is no value."""
-        if node < len(self.stored):
-            return self.stored[node]
-        shape = self.view(node)._shape
-        return None if shape is None else tuple(_size(s) for s in shape)
+        shape = self.shape(node)
+        return None if shape is None else tuple([_size(s) for s in shape])
 
     def rebuilt(self, row: int, node: int) -> None:
         """A row was added for a node with other sources."""
         if self.stored:
             self._rebuilt_from[row] = node
 
-    def view(self, root: int) -> RowView:
-        """The view of a row; views of what it is made of are made first, without recursion."""
-        views = self._views
-        found = views.get(root)
-        if found is not None:
-            return found
+    def shape(self, root: int) -> Shape | None:
+        """The sizes of a row; those of what it is made of are found first, without recursion."""
+        if root < len(self.stored):
+            return self.stored[root]
+        found, stored, src_of = self._found, len(self.stored), self.nodes.src
+        if root in found:
+            return found[root]
         stack = [root]
         while stack:
-            node = stack[-1]
-            src = self._nodes.src(node)
-            missing = [s for s in src if s not in views]
+            missing = [s for s in src_of(stack[-1]) if s >= stored and s not in found]
             if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            if node not in views:
-                views[node] = self._made(node, tuple([views[s] for s in src]))
-        return views[root]
+                stack += missing
+            else:
+                node = stack.pop()
+                if node not in found:
+                    found[node] = self._worked_out(node)
+        return found[root]
 
-    def _made(self, node: int, src: tuple[RowView, ...]) -> RowView:
-        view = RowView(self._nodes.head(node), src)
-        if node < len(self.stored):
-            view._shape = self.stored[node]
-            return view
+    def _worked_out(self, node: int) -> Shape | None:
+        view = RowView(self, node)
         try:
-            view._shape = SHAPE_TABLE[view.op](view)  # type: ignore[arg-type]  # looks like a UOp
+            return SHAPE_TABLE[view.op](view)  # type: ignore[arg-type]  # looks like a UOp
         except Exception:
             # A malformed graph is shown all the same, without its shapes; and where only the words
             # of an argument are left, the shape is that of the node before.
             old = self._rebuilt_from.get(node)
-            view._shape = None if old is None else self.of(old)
-        return view
+            return None if old is None else self.shape(old)
 
 
 def _size(size: Any) -> int | str:

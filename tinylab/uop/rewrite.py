@@ -111,10 +111,9 @@ class RewriteContext:
         if found is None:
             return None
         elapsed = now_ns() - start
-        result, rule = found
-        self.last_rule = rule
+        result, self.last_rule = found
         assert self.log is not None, "only with a log"
-        self.log.append((rule, node, result, elapsed))
+        self.log.append((self.last_rule, node, result, elapsed))
         if getattr(node, "_metadata", None) is not None:
             hand_on_metadata(node, result)
         return result
@@ -302,9 +301,9 @@ def recorded(
 
     order is (bottom_up, walk, enter_calls).
     """
-    heard = list(listeners)
+    heard = tuple(listeners)
     logs = [listener.begin_pass(name, place, root, *order) for listener in heard]
-    log = next((own for own in logs if own is not None), None)
+    log = logs[0] if len(logs) == 1 else next((own for own in logs if own is not None), None)
     after: UOp | None = None
     error: BaseException | None = None
     try:
@@ -314,7 +313,7 @@ def recorded(
         raise
     finally:
         for listener, own in zip(heard, logs, strict=True):
-            if own is not None and log is not None and own is not log:
+            if own is not log and own is not None and log is not None:
                 own.extend(log)
             listener.end_pass(own, after, error)
     return after
