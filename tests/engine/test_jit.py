@@ -54,7 +54,68 @@ def test_results_of_in_place_updates_keep_their_values():
 
     kept = [add(vector(1.0)) for _ in range(5)]
     assert state.item() == 5.0
-    assert [t.item() for t in kept[1:]] == [2.0, 3.0, 4.0, 5.0]
+    assert [t.item() for t in kept] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+VIEWS = {
+    "piece": lambda t: t[0:1],
+    "detached": lambda t: t.detach(),
+    "reversed": lambda t: t.flip(0),
+    "realized": lambda t: t.reshape(2, 1).realize(),
+}
+
+
+@pytest.mark.parametrize("jit", [0, 1, 2])
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_that_somebody_holds_see_the_old_state(name: str, jit: int):
+    state, held, want = vector(1.0, 2.0), [], []
+
+    @TinyJit
+    def add(x):
+        state.assign(state + x)
+        return (state * 2).realize()
+
+    with Context(JIT=jit):
+        for _ in range(5):
+            held.append(VIEWS[name](state))
+            want.append(VIEWS[name](state.clone()).tolist())
+            add(vector(1.0, 1.0))
+        assert [t.tolist() for t in held] == want
+        assert state.tolist() == [6.0, 7.0]
+        assert add.captured is None or len(add.captured.steps) == 2  # and no copies of views
+
+
+def test_views_of_an_input_that_is_written_see_the_old_value_and_what_was_given_the_new():
+    double = TinyJit(lambda x: x.assign(x * 2).realize())
+    for _ in range(4):
+        whole = vector(1.0, 2.0, 3.0)
+        before, given = whole[1:3], whole[0:2]
+        double(given)
+        assert (before.tolist(), given.tolist()) == ([2.0, 3.0], [2.0, 4.0])
+        assert whole.tolist() == [2.0, 4.0, 3.0]
+
+
+def test_what_a_function_writes_to_or_makes_follows_its_replays():
+    state, seen = vector(1.0, 2.0), []
+
+    @TinyJit
+    def add(x):
+        state[0:1].assign(x)
+        seen[:] = [state.detach()]
+        return (state + 0).realize()
+
+    for i in range(4):
+        add(vector(i))
+        assert state.tolist() == seen[0].tolist() == [i, 2.0]
+
+
+def test_a_captured_function_is_called_with_nodes_too():
+    x = vector(1.0)
+    double = TinyJit(lambda x: x.assign(x * 2).realize())
+    double(x), double(x)
+    view = x.detach()
+    double.captured([x.uop], {})
+    assert (x.item(), view.item()) == (8.0, 4.0)
 
 
 def test_a_replay_is_one_native_call_whose_schedule_says_so():

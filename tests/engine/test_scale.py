@@ -11,7 +11,7 @@ from tinylab import Tensor
 from tinylab.engine.realize import to_store
 from tinylab.opcodes import Ops
 from tinylab.tensor import live
-from tinylab.tensor.core import mark_of
+from tinylab.tensor.held import mark_of
 from tinylab.uop.ops import UOp
 
 

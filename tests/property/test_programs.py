@@ -153,16 +153,18 @@ def check(body: list[Step], where: Placement, jit: int, no_plan: int) -> None:
 
     with Context(JIT=jit, NO_MEMORY_PLANNER=no_plan, NOOPT=1):
         call: Any = TinyJit(step)
-        results = []
+        results, views = [], []
         for _ in range(4):
             arrays = [kept, fresh(), fresh()]
+            views.append((state.detach(), kept.copy()))
             given_now = [where.place(a, n + 1) for n, a in enumerate(arrays[1:])]
             want = expected(body, arrays)
             results.append((call(*given_now), given_now, want, arrays[1:]))
         for found, tensors, want, arrays in results:
             for got, right in zip((*found, *tensors), (*want, *arrays), strict=True):
                 np.testing.assert_array_equal(got.numpy(), right)
-        np.testing.assert_array_equal(state.numpy(), kept)
+        for view, right in (*views, (state, kept)):
+            np.testing.assert_array_equal(view.numpy(), right)
 
 
 @pytest.mark.parametrize("name", PLACEMENTS)

@@ -8,10 +8,11 @@ something that stays (constants, state that is written in place, intermediate va
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinylab.errors import JitError
 from tinylab.helpers.context import UNSAFE_ALLOW_JIT_BUFFER
@@ -30,6 +31,11 @@ class CapturedStep:
     buffers: list[Buffer]
     call: UOp  # as it stood in its schedule
     var_vals: dict[str, int]
+
+    @property
+    def ins(self) -> tuple[int, ...]:
+        """Places of the arguments that are read."""
+        return (1,) if self.step.code is None else self.step.code.arg.ins
 
 
 @dataclass
@@ -56,11 +62,56 @@ class Capture:
 # add_linear(linear, var_vals) gets the schedules, which then are not run.
 capturing: list[Any] = []
 
-# Called with the memory (bases) that a replay writes to, and that which it uses at all, before
-# it runs: whoever knows of values that wait computes those that must come first.
-before_replay: list[Callable[[Set[Buffer], Set[Buffer]], None]] = []
-# The same before a capture; what each returns is called behind it, with the memory that it made.
-before_capture: list[Callable[[], Callable[[Set[Buffer]], None]]] = []
+
+class Followers:
+    """The tensors that see what a replay writes: those that the function wrote to, or made.
+
+    Any other looks at what was there before, and keeps that value.
+    """
+
+    def __init__(self) -> None:
+        self._refs: dict[int, weakref.ref[Any]] = {}
+
+    def add(self, tensor: Any) -> None:
+        """Let a tensor follow."""
+        self._refs[id(tensor)] = weakref.ref(tensor)
+
+    def __contains__(self, tensor: object) -> bool:
+        ref = self._refs.get(id(tensor))
+        return ref is not None and ref() is tensor
+
+
+class Replay(NamedTuple):
+    """What a replay is about to do: memory is meant by its whole, of views the base.
+
+    written, used: memory that it writes to, and that it uses at all. given: the tensors that it
+    got, or the nodes where it was called with those.
+    """
+
+    written: Set[Buffer]
+    used: Set[Buffer]
+    followers: Followers
+    given: Sequence[Any]
+
+
+class Aftermath(NamedTuple):
+    """What those who look after values do behind a capture.
+
+    made: memory (bases) that it allocated. returned: the function's result. They fill in:
+    followers, and moved: memory out of made that nobody looks at any more.
+    """
+
+    made: Set[Buffer]
+    returned: Sequence[Any]
+    followers: Followers
+    moved: set[Buffer]
+
+
+# Called before a replay: whoever knows of values that somebody holds computes, or copies, those
+# that must come first.
+before_replay: list[Callable[[Replay], None]] = []
+# Opened around a capture; what each gives is called behind it.
+around_capture: list[Callable[[], AbstractContextManager[Callable[[Aftermath], None]]]] = []
 
 
 def open_captures() -> list[Capture]:
@@ -102,6 +153,27 @@ def refuse_data_access() -> None:
 def written(steps: Iterable[CapturedStep]) -> set[Buffer]:
     """Memory (its base) that some step writes to."""
     return {s.buffers[slot].base for s in steps for slot in s.step.outs}
+
+
+def without_moved(
+    steps: Sequence[CapturedStep], moved: Set[Buffer], inside: Set[Buffer]
+) -> list[CapturedStep]:
+    """The steps without those that only worked out what lies elsewhere now.
+
+    moved: memory that nobody looks at any more. inside: memory of which only the steps know.
+    """
+    kept: list[CapturedStep] = []
+    read: set[Buffer] = set()  # by the steps that stay
+    read_in_vain = set(moved)
+    for s in reversed(steps):
+        outs = {s.buffers[slot].base for slot in s.step.outs}
+        sources = {s.buffers[slot].base for slot in s.ins}
+        if outs and outs <= read_in_vain and outs <= inside and outs.isdisjoint(read):
+            read_in_vain |= sources
+            continue
+        read |= sources
+        kept.append(s)
+    return kept[::-1]
 
 
 def depending_on(

@@ -19,7 +19,7 @@ from tinylab.device import Buffer
 from tinylab.dtype import DType, dtypes
 from tinylab.engine import launch
 from tinylab.engine.buffers import memories_of
-from tinylab.engine.capture import CapturedStep, before_replay, written
+from tinylab.engine.capture import CapturedStep, Followers, Replay, before_replay, written
 from tinylab.engine.compile import lower_kernel
 from tinylab.engine.dependencies import in_stretches
 from tinylab.engine.graph import batched, kind_of
@@ -120,6 +120,8 @@ class CapturedJit:
     pieces: list[Piece]
     scratch: list[int]
     native: bool = True
+    # The tensors that see what a call writes; of a function that was saved nobody knows.
+    followers: Followers = field(default_factory=Followers)
     _is_free: bool = field(default=False, init=False)
     _fixed: dict[str, int] = field(default_factory=dict, init=False)
     _lasting: _Lasting = field(init=False)
@@ -209,15 +211,21 @@ class CapturedJit:
     # *** running
 
     @alone
-    def __call__(self, input_uops: Sequence[UOp], var_vals: dict[str, int]) -> Any:
-        """The function's result for the memory of its inputs and the values of its variables."""
+    def __call__(
+        self, input_uops: Sequence[UOp], var_vals: dict[str, int], tensors: Sequence[Any] = ()
+    ) -> Any:
+        """The function's result for the memory of its inputs and the values of its variables.
+
+        tensors: which the inputs are; they see what is written to their memory.
+        """
         nodes = self._place(input_uops)
         lasting = self._lasting
         written = lasting.written
         if lasting.given:
             written = written | {self.memory[n].base for n in lasting.given}
+        replay = Replay(written, lasting.used, self.followers, tensors or input_uops)
         for compute in before_replay:
-            compute(written, lasting.used)
+            compute(replay)
         self._run({**self._fixed, **var_vals})
         for result in self.results:
             if result.kept:
@@ -286,6 +294,11 @@ def storage_below(view: UOp) -> UOp:
     return view.unsharded_base.without_after.unsharded_base
 
 
+def memory_below(tensors: Iterable[Any]) -> set[Buffer]:
+    """The memory (bases) that tensors are views of."""
+    return {m.base for t in tensors for m in memories_of(storage_below(t.uop))}
+
+
 def is_tensor(x: object) -> bool:
     """Whether something is a tensor: it has a graph, and can be computed."""
     return hasattr(x, "uop") and hasattr(x, "realize")
@@ -346,15 +359,20 @@ class _Numbers:
 
 
 def capture_of(
-    ret: Any, given: Inputs, steps: Sequence[CapturedStep], made: set[Buffer], pack_again: bool
+    ret: Any,
+    given: Inputs,
+    steps: Sequence[CapturedStep],
+    made: set[Buffer],
+    pack_again: bool,
+    followers: Followers,
 ) -> CapturedJit:
     """What a call computed, ready to be computed again.
 
     made: memory (bases) that the call allocated. pack_again: whether what lives inside the call is
-    to share memory; it did not while the call ran.
+    to share memory; it did not while the call ran. followers: tensors that see what it writes.
     """
     filled = written(steps)
-    out = {m.base for t in tensors_of(ret) for m in memories_of(storage_below(t.uop))}
+    out = memory_below(tensors_of(ret))
     inside = _inside(steps, made - out)
     if pack_again:
         steps, inside = _packed(steps, inside)
@@ -381,6 +399,7 @@ def capture_of(
         _pieces(numbers.memory, moving),
         [n for n, b in enumerate(numbers.memory) if b.base in inside],
         JIT.value < 2,
+        followers,
     )
 
 
@@ -415,9 +434,8 @@ def _inside(steps: Sequence[CapturedStep], made: set[Buffer]) -> set[Buffer]:
     found: set[Buffer] = set()
     seen: set[Buffer] = set()
     for s in steps:
-        reads = (1,) if s.step.code is None else s.step.code.arg.ins
         for slot, b in enumerate(s.buffers):
-            if b.base in made and b.base not in seen and slot not in reads:
+            if b.base in made and b.base not in seen and slot not in s.ins:
                 found.add(b.base)
         seen |= {b.base for b in s.buffers}
     return found

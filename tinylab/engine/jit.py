@@ -4,25 +4,30 @@ call 1   plain
 call 2   plain, and captured: which kernels ran on which memory
 call 3…  replayed: the captured kernels on the new inputs, without Python in between
 
-Results from call 2 on have memory of their own: what was returned keeps its value. Call 1 hands out
-what the function returned: where that is state which it updates, the state itself. Values that wait
-for memory which a replay writes to are computed before it.
+What was returned keeps its value, whatever later calls write: from call 2 on results have memory of
+their own, and call 1 hands out tensors of their own. Program order decides for all that somebody
+holds: values that wait for memory which a replay writes to are computed before it, and views of it
+get a copy. The state itself, the tensors that the function writes to, sees what a replay wrote.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from tinylab.engine.buffers import memories_of
 from tinylab.engine.capture import (
+    Aftermath,
     Capture,
     CapturedStep,
-    before_capture,
+    Followers,
+    around_capture,
     captured,
     depending_on,
     open_captures,
+    without_moved,
     written,
 )
 from tinylab.engine.captured import (
@@ -32,6 +37,7 @@ from tinylab.engine.captured import (
     Inputs,
     capture_of,
     is_tensor,
+    memory_below,
     rebuilt,
     storage_below,
     tensors_of,
@@ -213,7 +219,7 @@ class TinyJit(Generic[P, R]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; computed plainly, captured or replayed."""
         if JIT.value == 0 or self.cnt == 0:
-            ret = self._plain(args, kwargs)
+            ret = _handed_out(self._plain(args, kwargs))
         elif self.captured is None:
             ret = self._capture(args, kwargs)
         else:
@@ -232,15 +238,19 @@ class TinyJit(Generic[P, R]):
             raise JitError("having TinyJit inside another TinyJit is not supported")
         inputs = _inputs_of(args, kwargs)
         if not CAPTURING:
-            return self._plain(args, kwargs)
-        behind = [prepare() for prepare in before_capture]
-        # What is computed once stays where it is: each value has memory of its own first.
-        planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
-        with planner, captured() as capture:
-            ret = self._plain(args, kwargs)
-        for keep in behind:
-            keep(capture.made)
-        tensors_of(ret)  # says what is none
+            return _handed_out(self._plain(args, kwargs))
+        with ExitStack() as stack:
+            behind = [stack.enter_context(around()) for around in around_capture]
+            # What is computed once stays where it is: each value has memory of its own first.
+            planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
+            with planner, captured() as capture:
+                ret = self._plain(args, kwargs)
+            tensors = tensors_of(ret)  # says what is none
+            done = Aftermath(capture.made, tensors, Followers(), set())
+            for look_after in behind:
+                look_after(done)
+        inside = capture.made - memory_below(tensors)
+        capture.steps = without_moved(capture.steps, done.moved, inside)
         if not capture.steps:
             raise JitError(
                 "didn't JIT anything!", help="nothing was computed: is the result realized before?"
@@ -248,7 +258,12 @@ class TinyJit(Generic[P, R]):
         if DEBUG >= 1:
             print(f"JIT captured {capture.runs} linears with {len(inputs.tensors)} inputs")
         self.captured = capture_of(
-            ret, inputs, self._needed(capture, inputs), capture.made, self.prune
+            ret,
+            inputs,
+            self._needed(capture, inputs),
+            capture.made,
+            self.prune,
+            done.followers,
         )
         return _apart(ret, capture)
 
@@ -280,7 +295,8 @@ class TinyJit(Generic[P, R]):
         for name, got, want in zip(names, infos, found.expected_input_info, strict=True):
             if got != want:
                 raise _mismatch(name, got, want)
-        return found([i.buffer for i in inputs.tensors], inputs.var_vals)
+        tensors = [t for _, t in _tensors_in(args, kwargs)]
+        return found([i.buffer for i in inputs.tensors], inputs.var_vals, tensors)
 
 
 def _words(info: InputInfo) -> str:
@@ -329,6 +345,17 @@ def _realized(ret: Any) -> None:
     tensors = [t for t in found if to_store(t.uop) is not None]
     if tensors:
         tensors[0].realize(*tensors[1:])
+
+
+def _handed_out(ret: Any) -> Any:
+    """A plain call's result: tensors of their own, which no write to the function's own reaches."""
+
+    def own(t: Any) -> Any:
+        found = type(t)(t.uop)
+        found.grad, found.is_param = t.grad, t.is_param
+        return found
+
+    return rebuilt(ret, own, lambda other: other)
 
 
 def _apart(ret: Any, capture: Capture) -> Any:

@@ -14,7 +14,8 @@ from tinylab.helpers.arguments import PYTHON_ERRORS, explained, explained_error,
 from tinylab.helpers.context import TRACEMETA
 from tinylab.helpers.measure import Metadata
 from tinylab.opcodes import Ops
-from tinylab.tensor.core import TensorCore, live, mark_of
+from tinylab.tensor.core import TensorCore
+from tinylab.tensor.held import live, mark_of
 from tinylab.trace import provenance
 from tinylab.trace.record import active
 from tinylab.uop.intern import is_size

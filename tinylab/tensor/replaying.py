@@ -1,26 +1,30 @@
-"""Before a function is captured or replayed: values that somebody holds and has not computed yet.
+"""Before a function is captured or replayed: values that somebody holds.
 
 A replay overwrites memory without Python in between. Program order decides there too: what was
 built before sees the old value, and a write that waits happens first. Nor is it part of what is
-captured, or each replay would do it again.
+captured, or each replay would do it again. As with a write that Python does, the tensors that are
+written to see the new value: they follow; any other view of that memory gets a copy.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Set
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from tinylab.device import Buffer
 from tinylab.dtype import strong_dtype
 from tinylab.engine.buffers import memories_of
-from tinylab.engine.capture import before_capture, before_replay
+from tinylab.engine.capture import Aftermath, Replay, around_capture, before_replay
+from tinylab.engine.captured import storage_below
 from tinylab.engine.realize import kept_copy, to_store
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below
-from tinylab.tensor.core import live
+from tinylab.tensor.held import live
 from tinylab.tensor.random import drawn_streams
 from tinylab.tensor.tensor import Tensor, realize_all
+from tinylab.tensor.writing import owner_of
 from tinylab.uop.ops import UOp
 
 
@@ -52,8 +56,16 @@ def _meets(nodes: Iterable[UOp], memory: Set[Buffer]) -> bool:
     return any(m.base in memory for x in nodes if x._buffer is not None for m in memories_of(x))
 
 
-def _waiting() -> list[Tensor]:
-    return live.all_to_compute(lambda uop: to_store(uop) is None)
+def _is_stored(uop: UOp) -> bool:
+    return to_store(uop) is None
+
+
+def _memory_of(uop: UOp) -> list[Buffer]:
+    """The memory (bases) that a stored value lies in."""
+    below = storage_below(uop)
+    if below.op is not Ops.BUFFER or below.is_variable:
+        return []
+    return [m.base for m in memories_of(below)]
 
 
 def _keep(t: Tensor) -> None:
@@ -64,31 +76,42 @@ def _keep(t: Tensor) -> None:
     t.uop = kept.uop.cast(uop.dtype)
 
 
-def compute_waiting(written: Set[Buffer], used: Set[Buffer]) -> None:
+def keep_order(replay: Replay) -> None:
     """Compute what reads memory that is written next, and do the writes to memory that is used.
 
-    written, used: wholes, no views.
+    Views of what is written that do not follow get a copy.
     """
-    for t in _waiting():
+    for t in live.all_to_compute(_is_stored):
         # It may have been computed along with one before it.
         if (below := to_store(t.uop)) is None:
             continue
         storage = _storage_of(t.uop)
-        if not _meets(storage.all, written) and not _meets(storage.targets, used):
+        if not _meets(storage.all, replay.written) and not _meets(storage.targets, replay.used):
             continue
         if below.op is Ops.AFTER:
             realize_all([t])
         else:
             _keep(t)
+    for t in live.lying_in(replay.written, _memory_of):
+        if t in replay.followers or _is_given(t, replay.given):
+            continue
+        if not replay.written.isdisjoint(_memory_of(t.uop)):
+            _keep(t)
 
 
-def write_waiting() -> Callable[[Set[Buffer]], None]:
-    """Do the writes that wait, those of random counters too.
+def _is_given(t: Tensor, given: Sequence[Any]) -> bool:
+    """Whether a replay got a tensor, a view of it, or its node."""
+    return any(t.uop is x or t is x or (isinstance(x, Tensor) and t is owner_of(x)) for x in given)
 
-    The result is to be told the memory that the capture then makes: what is captured may
-    compute other values that wait, in memory that replays write to, and they get their own.
+
+@contextmanager
+def around_capturing() -> Iterator[Callable[[Aftermath], None]]:
+    """Do the writes that wait, those of random counters too; and behind the capture keep values.
+
+    What is captured may compute other values that somebody holds, in memory that replays write
+    to: they get their own. What the function wrote to or made itself follows.
     """
-    for t in _waiting():
+    for t in live.all_to_compute(_is_stored):
         below = to_store(t.uop)
         if below is None or below.op is not Ops.AFTER:
             continue
@@ -98,16 +121,44 @@ def write_waiting() -> Callable[[Set[Buffer]], None]:
         counter = Tensor._from_uop(stream.moved_on())
         realize_all([counter])
         stream.counter = counter.uop
-    before = [weakref.ref(t) for t in _waiting()]
-
-    def keep(made: Set[Buffer]) -> None:
-        for ref in before:
-            t = ref()
-            if t is not None and _meets(_look(t.uop).all, made):
-                _keep(t)
-
-    return keep
+    waiting = live.all_to_compute(_is_stored)
+    before, there = [weakref.ref(t) for t in waiting], live.known()
+    del waiting
+    with live.listening() as wrote:
+        yield lambda done: _look_after(done, wrote, there, before)
 
 
-before_replay.append(compute_waiting)
-before_capture.append(write_waiting)
+_Refs = dict[int, "weakref.ref[Any]"]
+
+
+def _look_after(done: Aftermath, wrote: _Refs, there: _Refs, waiting: Iterable[Any]) -> None:
+    """Behind a capture: who follows, and values of their own for all others.
+
+    wrote: what the function wrote to. there: the tensors that it found. waiting: those of them
+    that were to be computed.
+    """
+    returned = {id(t) for t in done.returned}
+    own = (r for k, r in live.known().items() if there.get(k) is not r and k not in returned)
+    for t in _held((*wrote.values(), *own)):
+        done.followers.add(t)
+    live.all_to_compute(_is_stored)
+    for t in {id(t): t for t in (*_held(waiting), *live.lying_in(done.made, _memory_of))}.values():
+        if t not in done.followers and id(t) not in returned:
+            _keep_apart(t, done)
+
+
+def _held(refs: Iterable[Any]) -> Iterator[Tensor]:
+    return (t for ref in refs if (t := ref()) is not None)
+
+
+def _keep_apart(t: Tensor, done: Aftermath) -> None:
+    """Give a tensor memory of its own where it looks at what the capture made."""
+    nodes = _look(t.uop).all
+    if not _meets(nodes, done.made):
+        return
+    _keep(t)
+    done.moved.update(m.base for x in nodes if x._buffer is not None for m in memories_of(x))
+
+
+before_replay.append(keep_order)
+around_capture.append(around_capturing)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tinylab.engine.linear import deferred
 from tinylab.errors import ScheduleError
 from tinylab.schedule import callify
-from tinylab.tensor.core import live
+from tinylab.tensor.held import live
 from tinylab.tensor.sharding import TensorSharding
 from tinylab.uop.ops import UOp
 

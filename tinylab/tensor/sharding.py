@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from tinylab.dtype import strong_dtype
 from tinylab.tensor import disk
-from tinylab.tensor.core import ANYTHING, canonical, live
+from tinylab.tensor.core import canonical
+from tinylab.tensor.held import ANYTHING, live
 from tinylab.tensor.interchange import TensorInterchange
 from tinylab.tensor.writing import stored_copy
 from tinylab.uop.ops import UOp

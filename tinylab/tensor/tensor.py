@@ -34,7 +34,8 @@ from tinylab.helpers.arguments import explained
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk
-from tinylab.tensor.core import ANYTHING, canonical, live, mark_of
+from tinylab.tensor.core import canonical
+from tinylab.tensor.held import ANYTHING, live, mark_of
 from tinylab.tensor.noting import note_methods, note_nodes, note_realized
 from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated
 from tinylab.tensor.random import counters_of
@@ -522,6 +523,7 @@ def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
     for t in pending.values():
         if (now := becomes.get(t.uop)) is not None:
             t.uop = now
+            live.changed(t)
         else:
             holders.append(t)
     if not holders:

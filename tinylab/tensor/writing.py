@@ -24,8 +24,8 @@ from tinylab.mixin.indexing import (
     tensor_axes,
 )
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.tensor.core import ANYTHING, live
 from tinylab.tensor.data import empty_uop
+from tinylab.tensor.held import ANYTHING, live
 from tinylab.uop.ops import UOp
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _buffer_below(uop: UOp) -> UOp | None:
     return found if found.op is Ops.BUFFER else None
 
 
-def _owner(t: Tensor) -> Tensor:
+def owner_of(t: Tensor) -> Tensor:
     """The tensor that this one is a view of, if someone still holds it; else itself."""
     owner: Tensor | None = None if t._view_of is None else t._view_of()
     if owner is None:
@@ -122,6 +122,7 @@ def _holds(t: Tensor, uop: UOp) -> None:
     """Give a tensor another value; what may be below it is no longer what it was made of."""
     t.uop, t._marks = uop, ANYTHING
     live.changed(t)
+    live.wrote(t)
 
 
 def _steps_to(view: UOp, base: UOp) -> list[UOp] | None:
@@ -144,7 +145,7 @@ def ensure_stored(t: Tensor) -> None:
         raise AssignError(
             f"cannot setitem into a weak tensor of {t.dtype}", help="give it a dtype first"
         )
-    owner = _owner(t)
+    owner = owner_of(t)
     if _buffer_below(owner.uop) is None and owner.numel():
         steps = _steps_to(t.uop, owner.uop) or []
         _holds(owner, stored_copy(owner.uop, owner.device))
@@ -159,7 +160,7 @@ def assign(t: Tensor, value: Tensor) -> None:
     """Write a value of the right shape and type into a tensor, and into what it is a view of."""
     if value.uop is t.uop or t.numel() == 0:
         return
-    if _buffer_below(t.uop) is None and _owner(t) is t:
+    if _buffer_below(t.uop) is None and owner_of(t) is t:
         # A value that was never stored is replaced, in storage of its own.
         _holds(t, stored_copy(value.uop, t.device))
         return
@@ -172,7 +173,7 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
 
     Raises: AssignError where several elements of the view are one element of the storage.
     """
-    owner = _owner(t)
+    owner = owner_of(t)
     chain, _ = chain_below(view)
     own_chains = [
         (alias, chain_below(alias.uop)[0]) for alias in {id(x): x for x in (t, owner)}.values()
