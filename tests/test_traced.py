@@ -260,6 +260,23 @@ EVERYDAY = {
     "constants": (lambda x: x * Tensor([2.0, 3.0, 4.0]), [[2, 6, 12]], [2, 3, 4]),
     "numpy": (lambda x: x * Tensor(np.array([2, 3, 4], np.float32)), [[2, 6, 12]], [2, 3, 4]),
     "a write": (with_a_write, [[5, 2, 3]], [0, 1, 1]),
+    "also contiguous": (lambda x: (x + 1, (x + 1).contiguous()), [[2, 3, 4]] * 2, [1, 1, 1]),
+    "contiguous first": (lambda x: ((x + 1).contiguous(), x + 1), [[2, 3, 4]] * 2, [1, 1, 1]),
+    "detached too": (lambda x: (x.contiguous_backward(), x.detach()), [[1, 2, 3]] * 2, [1, 1, 1]),
+    "stretched": (
+        lambda x: (x[:1].expand(2), x[:1].expand(2).contiguous()),
+        [[1, 1]] * 2,
+        [2, 0, 0],
+    ),
+    "sums": (lambda x: (x.sum(), x.sum().contiguous(), x.sum() + 1), [6, 6, 7], [1, 1, 1]),
+    "places": (
+        lambda x: (x * 1, Tensor.arange(3), Tensor.arange(3).contiguous()),
+        [[1, 2, 3], [0, 1, 2], [0, 1, 2]],
+        [1, 1, 1],
+    ),
+    "a number": (lambda x: (x + 1, Tensor(3.0)), [[2, 3, 4], 3], [1, 1, 1]),
+    "only a number": (lambda x: Tensor(3.0), [3], [0, 0, 0]),
+    "nothing": (lambda x: (x + 1, x[0:0]), [[2, 3, 4], []], [1, 1, 1]),
 }
 
 
@@ -277,6 +294,8 @@ def test_everyday_bodies(name: str, precompile: bool, stored: bool):
         found = found if isinstance(found, tuple) else (found,)
         assert [r.tolist() for r in found] == right
         assert found[0].sum().gradient(x)[0].tolist() == gradient
+        Tensor.realize(*found)  # all at once
+        assert [r.tolist() for r in found] == right
 
 
 def test_data_made_inside_is_kept_by_a_jit():

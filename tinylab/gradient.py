@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from tinylab.dtype import dtypes, sum_acc_dtype
+from tinylab.dtype import dtypes, strong_dtype, sum_acc_dtype
 from tinylab.errors import GradientError
 from tinylab.helpers.arguments import shown
 from tinylab.helpers.measure import Metadata
@@ -512,8 +512,9 @@ def _function_pairs(f: UOp, incoming: dict[UOp, UOp], above: set[UOp]) -> Pairs:
     }
     roots: dict[UOp, UOp] = {}
     given: list[UOp] = []
-    for x, g in incoming.items():
+    for x, grad in incoming.items():
         value = f.src[0].src[x.arg]
+        g = grad.cast(strong_dtype(grad.dtype))  # of a number it is weak, and no parameter is
         p = UOp.param(len(f.src) - 1 + len(given), g.dtype, value.shape, g.device, axis=g.axis)
         roots[value] = p if value not in roots else roots[value].alu(Ops.ADD, p)
         given.append(g)

@@ -169,6 +169,12 @@ def test_nested_results():
         assert (got["a"].item(), got["b"][0].item(), got["b"][1]) == (i + 1.0, i * 2.0, None)
 
 
+def test_what_has_no_memory_is_returned_too():
+    f = TinyJit(lambda x: ((x + 1).realize(), x[0:0], Tensor(3.0), Tensor.zeros(0, 2)))
+    for i in range(4):
+        assert [t.tolist() for t in f(vector(i))] == [[i + 1.0], [], 3.0, []]
+
+
 def test_random_numbers_differ_from_call_to_call():
     draw = TinyJit(lambda x: (Tensor.rand(4) + x).realize())
     assert len({tuple(draw(vector(0.0)).tolist()) for _ in range(5)}) == 5

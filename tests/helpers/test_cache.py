@@ -49,6 +49,25 @@ def test_keys_and_tables_are_apart():
     assert cache.diskcache_get("a", {"x": 1, "y": (2,)}) is None
 
 
+@pytest.mark.parametrize(
+    "key", [object(), {1, 2}, b"x", {"a": object()}, {(1,): 2}, {1: 2, "a": 3}]
+)
+def test_what_is_no_key_is_told_and_nothing_is_lost(key):
+    cache.diskcache_put("t", "k", 1)
+    for ask in (cache.diskcache_get, lambda t, k: cache.diskcache_put(t, k, 1)):
+        with pytest.raises(ContractError, match="cannot be a key of the cache"):
+            ask("t", key)
+        with pytest.raises(ContractError, match="a table of the cache is called by text"):
+            ask(key, "k")
+    assert cache.diskcache_get("t", "k") == 1
+
+
+@pytest.mark.parametrize("key", ["\ud800", 2**70, (1, (2, "x")), None, 1.5])
+def test_any_plain_data_is_a_key(key):
+    cache.diskcache_put("t", key, 1)
+    assert cache.diskcache_get("t", key) == 1
+
+
 def test_off_means_off():
     with Context(CACHELEVEL=0):
         cache.diskcache_put("t", "k", 1)

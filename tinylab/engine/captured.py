@@ -238,7 +238,7 @@ class CapturedJit:
         }
         for t, n in self.given:
             views[id(t)] = seen_anew(t.uop, input_uops[n], sizes)
-        return rebuilt(self.ret, lambda t: type(t)(views[id(t)]) if id(t) in views else t)
+        return rebuilt(self.ret, lambda t: type(t)(views.get(id(t), t.uop)))
 
     def _place(self, given: Sequence[UOp]) -> dict[UOp, UOp]:
         """Put inputs and fresh memory for results in their places; the nodes of the latter."""
@@ -295,8 +295,9 @@ def storage_below(view: UOp) -> UOp:
 
 
 def memory_below(tensors: Iterable[Any]) -> set[Buffer]:
-    """The memory (bases) that tensors are views of."""
-    return {m.base for t in tensors for m in memories_of(storage_below(t.uop))}
+    """The memory (bases) that tensors are views of; constants, and what is empty, have none."""
+    nodes = [storage_below(t.uop) for t in tensors]
+    return {m.base for x in nodes if x.op is Ops.BUFFER for m in memories_of(x)}
 
 
 def is_tensor(x: object) -> bool:
@@ -408,11 +409,12 @@ def _results(
 ) -> Iterable[Result]:
     """Returned tensors whose memory the steps fill: each call gives them new memory."""
     for t in tensors_of(ret):
+        if memory_below([t]).isdisjoint(filled):
+            continue
         buffer = storage_below(t.uop)
         memory = memories_of(buffer)
-        if memory[0].base in filled:
-            own = tuple(map(numbers.of, memory))
-            yield Result(t, buffer, own, memory[0].base not in made)
+        own = tuple(map(numbers.of, memory))
+        yield Result(t, buffer, own, memory[0].base not in made)
 
 
 def _pieces(memory: Sequence[Buffer], moving: set[int]) -> list[Piece]:

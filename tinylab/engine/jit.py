@@ -363,7 +363,7 @@ def _apart(ret: Any, capture: Capture) -> Any:
     made = written(capture.steps)
 
     def own(t: Any) -> Any:
-        if memories_of(storage_below(t.uop))[0].base not in made:
+        if memory_below([t]).isdisjoint(made):
             return t
         copy = make(Ops.CONTIGUOUS, t.uop.dtype, (t.uop,), "a result of a captured call is kept")
         return type(t)(realize_uops([copy])[copy])

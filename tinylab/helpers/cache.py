@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tinylab.errors import ContractError, FetchError
-from tinylab.helpers.arguments import explained
+from tinylab.helpers.arguments import explained, shown
 from tinylab.helpers.context import CACHELEVEL, getenv
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ class _Store:
         import sqlite3
 
         self.broken, self.connection = True, None
-        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(
-            error, sqlite3.OperationalError
-        )
+        damaged = type(error) is sqlite3.DatabaseError  # those below it are about a statement
         if damaged:
             for suffix in ("", "-wal", "-shm"):
                 pathlib.Path(CACHEDB + suffix).unlink(missing_ok=True)
@@ -114,10 +112,13 @@ _store = _Store()
 
 
 def diskcache_get(table: str, key: dict[str, Any] | str | int) -> Any:
-    """What was put under a key, or None."""
+    """What was put under a key, or None.
+
+    Raises: ContractError for a key that is not text, a number or plain data.
+    """
+    name = _key_text(table, key)
     if CACHELEVEL < 1:
         return None
-    name = _key_text(key)
     rows = _store.execute("select value, digest from cached where kind=? and key=?", table, name)
     if not rows:
         return None
@@ -134,10 +135,13 @@ def diskcache_put(
     """Keeps plain data (numbers, text, bytes, lists, tuples, dicts); returns it.
 
     prepickled: the bytes are a pickle, which is kept as it is and never loaded here.
+
+    Raises: ContractError for other values, and for a key that is not text, a number or plain data.
     """
+    name = _key_text(table, key)
     if CACHELEVEL < 1:
         return val
-    name, value = _key_text(key), _encode(val)
+    value = _encode(val)
     digest = _digest(table, name, value)
     _store.execute("replace into cached values (?, ?, ?, ?)", table, name, value, digest)
     return val
@@ -164,10 +168,21 @@ def diskcache(func: F) -> F:
     return cached  # type: ignore[return-value]
 
 
-def _key_text(key: dict[str, Any] | str | int) -> str:
-    if isinstance(key, dict):
-        return json.dumps(key, sort_keys=True, default=str)
-    return str(key)
+def _key_text(table: Any, key: Any) -> str:
+    """A key as text: equal ones are equal text."""
+    if not isinstance(table, str):
+        raise ContractError(f"a table of the cache is called by text, not {shown(table)}")
+    if isinstance(key, str):
+        text = key
+    else:
+        try:
+            text = json.dumps(key, sort_keys=True)
+        except (TypeError, ValueError):
+            raise ContractError(
+                f"{shown(key)} cannot be a key of the cache",
+                help="make one of text, numbers, lists, tuples and dicts",
+            ) from None
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _digest(table: str, key: str, value: bytes) -> bytes:

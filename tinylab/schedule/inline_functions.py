@@ -13,9 +13,9 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from tinylab.dtype import dtypes
+from tinylab.dtype import dtypes, strong_dtype
 from tinylab.helpers.context import DEBUG
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import called_with
@@ -59,6 +59,13 @@ def tuple_item(t: UOp, g: UOp) -> UOp:
     return item
 
 
+class Precompiled(NamedTuple):
+    """A body as a LINEAR; and for each output the first one that it is equal to, itself mostly."""
+
+    linear: UOp
+    places: tuple[int, ...]
+
+
 @functools.lru_cache(maxsize=256)
 def precompiled(
     body: UOp,
@@ -66,7 +73,7 @@ def precompiled(
     arrays: tuple[int, ...],
     create_schedule: CreateSchedule,
     name: str | None = None,
-) -> UOp:
+) -> Precompiled:
     """The LINEAR of a TUPLE body: PARAMs 0 to n-1 are its n outputs, its inputs follow.
 
     arrays: the slots of the inputs that are memory; the others are variables, known by name.
@@ -81,25 +88,18 @@ def precompiled(
         if slot in inputs
     }
     shifted.update(sizes)
-    sink = UOp.sink(
-        *(
-            # Each in memory of its own, also one that is a result before.
-            make(Ops.CONTIGUOUS, v.dtype, (v,), _RESULT + (f", number {n}" * (v in body.src[:n])))
-            for n, v in enumerate(body.src)
-        )
-    )
+    strong = [v.cast(strong_dtype(v.dtype)) for v in body.src]
+    sink = UOp.sink(*(make(Ops.CONTIGUOUS, v.dtype, (v,), _RESULT) for v in strong))
     schedule: Any = create_schedule(sink.substitute(shifted, walk=True), device, False)
-    outputs = {view.base: n for n, view in enumerate(schedule.outputs)}
+    outputs: dict[UOp, int] = {}  # equal results are one
+    places = tuple(outputs.setdefault(view.base, n) for n, view in enumerate(schedule.outputs))
     numbered = {b: UOp.param(n, b.dtype, b.shape) for b, n in outputs.items() if b.op is Ops.BUFFER}
     linear: UOp = schedule.linear
     if DEBUG >= 2:
         elapsed_ms = (time.perf_counter_ns() - start_ns) * 1e-6
         print(f"function {body.key.hex()[:8]} in {elapsed_ms:.2f} ms: {name}")
-    return linear.replace(
-        src=tuple(
-            called_with(call, (numbered.get(a, a) for a in call.src[1:])) for call in linear.src
-        )
-    )
+    calls = (called_with(c, (numbered.get(a, a) for a in c.src[1:])) for c in linear.src)
+    return Precompiled(linear.replace(src=tuple(calls)), places)
 
 
 _RESULT = "a result of a function"
@@ -130,19 +130,21 @@ def call_function(f: UOp, g: UOp, ctx: FunctionContext) -> UOp | None:
         arrays = tuple(_arrays(f.src[1:]))
         args = tuple(_as_argument(f.src[1 + n]) for n in arrays)
         device = next((a.device for a in args if isinstance(a.device, str)), ctx.device)
-        outs = tuple(_result(f, n, device, ctx.slots) for n in range(len(f.src[0].src)))
-        linear = precompiled(f.src[0], device, arrays, ctx.create_schedule, f.arg.name)
+        linear, places = precompiled(f.src[0], device, arrays, ctx.create_schedule, f.arg.name)
+        distinct = {n: _result(f, n, device, ctx.slots) for n in sorted(set(places))}
+        outs = tuple(distinct[n] for n in places)
         call = make(
             Ops.CALL, dtypes.void, (linear, *outs, *args), CallInfo(f.arg.name, aux="a function")
         )
         ctx.called[f] = tuple(out.after(call) for out in outs)
-    return in_layout(ctx.called[f][g.arg], g.shape)
+    return in_layout(ctx.called[f][g.arg], g.shape).cast(g.dtype)
 
 
 def _result(f: UOp, n: int, device: Any, slots: Iterator[int]) -> UOp:
     value = f.src[0].src[n]
-    arg = ParamArg(next(slots), value.dtype, device=device)
-    return make(Ops.BUFFER, value.dtype, (UOp.const(value.max_numel()),), arg)
+    dtype = strong_dtype(value.dtype)  # memory has no weak one
+    arg = ParamArg(next(slots), dtype, device=device)
+    return make(Ops.BUFFER, dtype, (UOp.const(value.max_numel()),), arg)
 
 
 class FunctionContext:
