@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinylab import Tensor
+from tinylab import Tensor, Variable
+from tinylab.opcodes import Ops
 
 DEVICES = ("CPU", "CPU:1")
 BASE = np.arange(8, dtype=np.float32).reshape(4, 2)
@@ -60,6 +61,94 @@ def test_a_write_is_numpys(name: str, axis: int | None, spread: bool) -> None:
     assert s.device == DEVICES
     assert s.tolist() == right.tolist()
     assert before.tolist() == BASE.tolist()
+
+
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("name", INDICES)
+def test_a_read_is_numpys_and_has_a_gradient(name: str, axis: int | None) -> None:
+    index, ours = INDICES[name]
+    s = sharded(axis)
+    found = s[index if ours is None else ours(s)]
+    assert found.device == DEVICES
+    assert found.tolist() == BASE[index].tolist()
+    assert s.tolist() == BASE.tolist()
+    if "mask" not in name:
+        right = np.zeros_like(BASE)
+        right[index] = 3
+        assert (found * 3).sum().gradient(s)[0].tolist() == right.tolist()
+
+
+FOUR = ("CPU", "CPU:1", "CPU:2", "CPU:3")
+TALL = np.arange(24, dtype=np.float32).reshape(8, 3)
+ROW = Variable("row", 0, 6)
+
+# What moves elements from device to device.
+MOVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "several shards": lambda t: t[1:6],
+    "the last of one and the first of the next": lambda t: t[3:5],
+    "split": lambda t: t.split(3)[1],
+    "turned round": lambda t: t.flip(0) + t,
+    "turned both ways": lambda t: t.flip((0, 1)),
+    "rolled": lambda t: t.roll(3, 0),
+    "padded": lambda t: t.pad(((1, 2), (0, 1)), value=-1.0),
+    "joined": lambda t: t.cat(t, dim=0),
+    "added up": lambda t: t.cumsum(0),
+    "diagonal": lambda t: t.diagonal(),
+    "from a variable on": lambda t: t[ROW.bind(3) : ROW.bind(3) + 2],
+    "a variable's row": lambda t: t[ROW.bind(5)],
+    "row by row": lambda t: Tensor.stack(*t),
+    "of an expression": lambda t: (t * 2 + 1)[2:7].sum(1),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("devices", [FOUR, FOUR[2:]])
+def test_what_moves_between_devices(name: str, devices: tuple[str, ...]) -> None:
+    move = MOVES[name]
+    one, four = Tensor(TALL), Tensor(TALL).shard(devices, 0).realize()
+    assert np.array_equal(move(four).numpy(), move(one).numpy())
+    weights = Tensor.arange(move(one).numel()).reshape(move(one).shape).float()
+    (right,) = (move(one) * weights).sum().gradient(one)
+    (found,) = (move(four) * weights.shard(devices)).sum().gradient(four)
+    assert np.array_equal(found.numpy(), right.numpy())
+
+
+WRITES: dict[str, tuple[Callable[[Any], Any], slice]] = {
+    "several shards": (lambda t: t[1:6], slice(1, 6)),
+    "one row": (lambda t: t[3:4], slice(3, 4)),
+    "turned round": (lambda t: t[::-1] if isinstance(t, np.ndarray) else t.flip(0), slice(0, 8)),
+    "turned part": (
+        lambda t: (t[::-1] if isinstance(t, np.ndarray) else t.flip(0))[0:3], slice(0, 3),
+    ),
+    "one shard": (lambda t: t[2:4], slice(2, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_to_a_view_across_devices(name: str) -> None:
+    view, rows = WRITES[name]
+    right, s = TALL.copy(), Tensor(TALL).shard(FOUR, 0).realize()
+    before = view(s)
+    view(right)[:] = TALL[rows] * 10
+    view(s).assign((Tensor(TALL).shard(FOUR, 0) * 10)[rows])
+    assert s.uop.axis == 0
+    assert s.tolist() == right.tolist()
+    assert before.tolist() == view(TALL).tolist()
+
+
+def test_rows_that_move_up_by_one() -> None:
+    right, s = TALL.copy(), Tensor(TALL).shard(FOUR, 0).realize()
+    s[1:].assign(s[:-1])
+    right[1:] = TALL[:-1]
+    assert s.tolist() == right.tolist()
+
+
+def test_only_the_shards_that_are_needed_are_copied() -> None:
+    s = Tensor(TALL).shard(FOUR, 0).realize()
+    linear = (s[2:4] + 0).schedule_linear()
+    copies = [c for c in linear.src if c.src[0].op is Ops.COPY]
+    assert {c.src[2].device for c in copies} == {FOUR[1]}
+    assert {c.src[1].device for c in copies} == {*FOUR} - {FOUR[1]}
 
 
 @pytest.mark.parametrize("axis", [0, 1, None])

@@ -19,7 +19,7 @@ from tinylab.uop.args import ParamArg
 from tinylab.uop.infer import node_to_shape
 from tinylab.uop.intern import make
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, rebuild, shape_to_shape_arg
-from tinylab.uop.sharding import shard_number
+from tinylab.uop.sharding import reads_across
 
 DEVICE_NUMBER = "_device_num"
 _APART = "each device holds its own part"
@@ -159,8 +159,14 @@ def _kept(x: UOp) -> UOp:
     return make(Ops.CONTIGUOUS, x.dtype, (x,), _APART)
 
 
-def copy_of_part(m: UOp, x: UOp) -> UOp:
-    """What is cut out of a copy is cut out before: less is copied."""
+def copy_of_part(m: UOp, x: UOp) -> UOp | None:
+    """What is cut out of a copy is cut out before: less is copied.
+
+    Not along the axis of shards, which are gathered whole.
+    """
+    axis = x.src[0].axis
+    if axis is not None and m.shape[axis] != x.shape[axis]:
+        return None
     return rebuild(x, (rebuild(m, (x.src[0], *m.src[1:])),))
 
 
@@ -199,13 +205,12 @@ def movement_of_parts(x: UOp) -> UOp | None:
     found = shards_of(x.src[0])
     if found is None:
         return None
-    number = shard_number(x) if x.op is Ops.SHRINK else None
-    if number is not None:
-        return _whole_shard(x, found, number)
+    if reads_across(x):
+        return _across(x, found)
     devices: tuple[str, ...] = x.device  # type: ignore[assignment]
     axis = x.axis
     parts = []
-    for place, part in zip(_places(devices), found.parts, strict=True):
+    for place, part in zip(_places(devices), _in_place(x, found), strict=True):
         args = [_numbered(s, place) for s in x.src[1:]]
         parts.append(rebuild(x, (part, *_shard_sized(x, args, found.axis, axis, place))))
     return joined(parts, axis)
@@ -222,15 +227,38 @@ def _shard_sized(
     return (*args[:-1], shape_to_shape_arg(sizes))
 
 
-def _whole_shard(x: UOp, found: Shards, number: int) -> UOp:
-    """The part of one device, copied to all; other axes may be cut smaller too."""
-    axis = found.axis
-    offsets, sizes = list(node_to_shape(x.src[1])), node_to_shape(x.src[2])
-    offsets[axis or 0] = 0
-    part = found.parts[number]._shrink(offsets, sizes)
+def _in_place(x: UOp, found: Shards) -> Sequence[UOp]:
+    """The parts that the devices move: of an axis that is turned round, in turned order."""
+    if x.op is not Ops.FLIP or found.axis is None or not x.arg[found.axis]:
+        return found.parts
     devices: tuple[str, ...] = x.device  # type: ignore[assignment]
-    return joined([part if p is found.parts[number] else part.copy_to_device(d)
-                   for d, p in zip(devices, found.parts, strict=True)], None)  # fmt: skip
+    turned = zip(found.parts[::-1], devices, strict=True)
+    return [_at(part, device) for part, device in turned]
+
+
+def _at(x: UOp, device: str) -> UOp:
+    return x if x.device == device else x.copy_to_device(device)
+
+
+def _across(x: UOp, found: Shards) -> UOp:
+    """A SHRINK or PAD along the cut axis: each device gets the result, out of the shards it needs.
+
+    Of one shard the part is copied; of several they are gathered first.
+    """
+    devices: tuple[str, ...] = x.device  # type: ignore[assignment]
+    axis = found.axis or 0
+    offsets, sizes = list(node_to_shape(x.src[1])), node_to_shape(x.src[2])
+    first, last = 0, len(devices) - 1
+    if x.op is Ops.SHRINK and isinstance(offsets[axis], int) and isinstance(sizes[axis], int):
+        part = found.parts[0].shape[axis]
+        first, last = offsets[axis] // part, (offsets[axis] + sizes[axis] - 1) // part
+        offsets[axis] -= first * part
+    if first == last:
+        piece = found.parts[first]._shrink(offsets, sizes)
+        return joined([_at(piece, d) for d in devices], None)
+    whole = joined(found.parts[first : last + 1], axis)
+    args = (shape_to_shape_arg(offsets), *x.src[2:])
+    return joined([rebuild(x, (whole.copy_to_device(d), *args)) for d in devices], None)
 
 
 def reduce_of_parts(x: UOp) -> UOp | None:

@@ -27,6 +27,7 @@ from tinylab.opcodes import GroupOp, Ops
 from tinylab.tensor.data import empty_uop
 from tinylab.tensor.held import ANYTHING, live
 from tinylab.uop.ops import UOp
+from tinylab.uop.sharding import reads_across
 
 if TYPE_CHECKING:
     from tinylab.tensor.tensor import Tensor
@@ -184,10 +185,11 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
             f"cannot write into an expanded view of shape {shape_text(view.shape)}",
             help="make it contiguous first",
         )
-    if all(step.op in _STORABLE for step in chain):
+    if all(step.op in _STORABLE and not _across_parts(step) for step in chain):
         new = state.after(_rebuilt(chain, state).store(value))
     else:
-        # Through padding there is no plain view: the whole is written, changed where it looks.
+        # Through padding, and in other shards, there is no plain view: the whole is written,
+        # changed where it looks.
         ops = [step.op for step in chain]
         depth = ops.index(Ops.UNSHARD) if Ops.UNSHARD in ops else len(chain)
         steps, whole = chain[:depth], _rebuilt(chain[depth:], state)
@@ -195,6 +197,12 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
         new = state.after(whole.store(mask.alu(Ops.WHERE, placed(steps, value), whole)))
     for alias, steps in own_chains:
         _holds(alias, _rebuilt(steps, new))
+
+
+def _across_parts(step: UOp) -> bool:
+    """Whether a movement hands elements from device to device: that is no view of memory."""
+    turned = step.op is Ops.FLIP and step.axis is not None and step.arg[step.axis]
+    return turned or reads_across(step)
 
 
 @alone

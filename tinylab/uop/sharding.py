@@ -96,48 +96,22 @@ def _expand(u: UOp) -> Axis:
     return None if axis is None else axis + len(node_to_shape(u.src[1]))
 
 
-def _pad(u: UOp) -> Axis:
-    x = u.src[0]
-    axis = x.axis
-    if axis is not None and u.shape[axis] != x.shape[axis]:
-        raise ShardError(
-            f"padding not supported for {u.marg}: axis {axis} is sharded",
-            help="pad before the tensor is sharded, or another axis",
-        )
-    return axis
+def reads_across(u: UOp) -> bool:
+    """Whether a SHRINK or PAD changes how long the sharded axis is.
 
-
-def shard_number(u: UOp) -> int | None:
-    """Which shard a SHRINK of a sharded axis picks; None where it keeps the whole axis.
-
-    Raises: ShardError for any other part of the axis.
+    Then each device gets the result, which may come from any shard.
     """
-    x = u.src[0]
-    axis, count = x.axis, len(u.device or ())
-    if axis is None or u.shape[axis] == x.shape[axis]:
-        return None
-    size, start = x.shape[axis] // count, node_to_shape(u.src[1])[axis]
-    if isinstance(start, int) and start % size == 0 and u.shape[axis] == size:
-        return int(start // size)
-    raise ShardError(
-        f"shrinking not supported for {u.marg}: axis {axis} of {shape_text(x.shape)} is cut into "
-        f"{count}",
-        help="slice a whole shard, or gather the tensor on one device with .to(...)",
-    )
+    axis = u.src[0].axis if isinstance(u.device, tuple) else None
+    if axis is None or u.op not in _RESIZING:
+        return False
+    return bool(u.shape[axis] != u.src[0].shape[axis])
 
 
-def _shrink(u: UOp) -> Axis:
-    return u.src[0].axis if shard_number(u) is None else None
+_RESIZING = frozenset({Ops.SHRINK, Ops.PAD})
 
 
-def _flip(u: UOp) -> Axis:
-    axis = u.src[0].axis
-    if axis is not None and u.arg[axis]:
-        raise ShardError(
-            f"flipping not supported on sharded axis {axis}",
-            help="flip before the tensor is sharded, or another axis",
-        )
-    return axis
+def _resize(u: UOp) -> Axis:
+    return None if reads_across(u) else u.src[0].axis
 
 
 def _gettuple(u: UOp) -> Axis:
@@ -157,9 +131,9 @@ AXIS_TABLE: dict[Ops, Callable[[UOp], Axis]] = {
     Ops.RESHAPE: _reshape,
     Ops.PERMUTE: _permute,
     Ops.EXPAND: _expand,
-    Ops.PAD: _pad,
-    Ops.SHRINK: _shrink,
-    Ops.FLIP: _flip,
+    Ops.PAD: _resize,
+    Ops.SHRINK: _resize,
+    Ops.FLIP: _first,
     Ops.GETTUPLE: _gettuple,
 }
 
