@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.profiler.captures import every_capture, recorded
+from tests.profiler.captures import RECORDED, every_capture, recorded
 from tinylab.lab.cli import main
-from tinylab.profiler import terminal
+from tinylab.profiler import reading, report, summary, terminal
 from tinylab.profiler.demo import FOLDER
 
 
@@ -103,6 +103,64 @@ def test_a_bare_stream(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["sqtt"][0]["layout"] == 3
     forced = json.loads(run(capsys, file, "--family", "cdna", "--summary-json")[0])
     assert forced["sqtt"][0]["layout"] == "cdna"
+
+
+def test_a_bare_stream_is_listed_as_a_source_and_picked_by_its_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = str(FOLDER / "se0.sqtt")
+    found = rows(run(capsys, file, "--json"))
+    assert (found[0]["source"], found[0]["waves"], found[0]["instructions"]) == ("se0", 96, 468)
+    listed = [row for row in found if row["table"] == "se0"]
+    assert rows(run(capsys, file, "-s", "se0", "--json")) == listed
+    assert main(["profile", file, "-s", "se1"]) == 2
+    assert "it has se0" in capsys.readouterr().err
+    assert main(["profile", file, "-t", "1"]) == 2
+    assert "--top is of kernels" in capsys.readouterr().err
+
+
+def test_a_long_stream_is_summed_and_listed_on_demand(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "_MOST_LISTED", 100)
+    file = str(FOLDER / "se0.sqtt")
+    found = rows(run(capsys, file, "--json"))
+    assert {row["table"] for row in found} == {"sources", "instruction classes"}
+    assert any("-s se0 prints them" in str(row.get("note")) for row in found)
+    listed = [row for row in rows(run(capsys, file, "--json", "-n", "3")) if "clk" in row]
+    assert len(listed) == 3
+
+
+def test_no_object_of_json_is_made_of_millions_of_rows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "_MOST_ROWS", 100)
+    assert main(["profile", str(FOLDER / "se0.sqtt"), "--summary-json"]) == 2
+    assert "564 waves and instructions are more than" in capsys.readouterr().err
+    found = json.loads(run(capsys, str(FOLDER), "--summary-json")[0])
+    assert "more than one JSON object" in found["sqtt"][0]["fault"]
+    assert found["pmc"]
+
+
+def test_reading_a_long_stream_shows_a_bar_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LARGE", 100)
+    run(capsys, str(FOLDER / "se0.sqtt"))
+    assert capsys.readouterr().err == ""  # scripts read no bars
+    monkeypatch.setattr(reading.sys.stderr, "isatty", lambda: True)
+    main(["profile", str(FOLDER), "-s", "se0"])
+    assert "reading se0.sqtt: 100%" in capsys.readouterr().err
+
+
+@recorded
+def test_an_engine_without_instructions_says_which_has_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = str(RECORDED / "gfx950" / "gemm_run_0")
+    for more in ((), ("-i",)):
+        notes = run(capsys, folder, "-s", "se1", *more)
+        assert "instructions were traced on se0" in notes
 
 
 def test_the_summary_asks_no_disassembler(

@@ -133,15 +133,15 @@ class Desk:
         seen = scene.lanes(trace)
         info = view.overview(trace)
         names = {str(number): name for number, name in scene.class_names(trace).items()}
-        info["notes"] += self._where_to_look(found, info)
+        info["notes"] += self.where_to_look(found)
         info["used"] = scene.used_categories(trace)
         info |= {"lanes": {k: v for k, v in seen.items() if k != "waves"}, "classes": names}
         info |= {"most_waves": int(trace.occupancy()[1].max(initial=0))}
         return {**out, "info": info, "columns": {"waves": seen["waves"]}}
 
-    def _where_to_look(self, stream: Stream, info: Json) -> list[str]:
-        """For a stream without instructions: which streams of the same dispatch have some."""
-        if info["instructions"] or not info["done"]:
+    def where_to_look(self, stream: Stream) -> list[str]:
+        """For a read stream without instructions: which of the same dispatch have some."""
+        if not stream.trace.done or view.instruction_count(stream.trace):
             return []
         tag = stream.info.exec_tag
         others = [s for s in self.streams if s.capture is stream.capture and s is not stream]
@@ -350,7 +350,8 @@ class Stream:
             "exec": self.info.exec_tag,
             "run": self.capture.run_number(self.info.program, self.info.exec_tag),
             "kernel": kernel.name if kernel else _program_name(self.capture, self.info.program),
-            "instructions": self.info.itrace,
+            "instructions": self.has_instructions,
+            "waves": self.has_waves,
             "bytes": self.size_bytes,
         }
 

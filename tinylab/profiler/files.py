@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from tinylab.errors import CaptureError
 from tinylab.helpers.arguments import explained
-from tinylab.helpers.progress import tqdm
 from tinylab.profiler import saved
 from tinylab.profiler.chrome import read_chrome
 from tinylab.profiler.collected import Profile
+from tinylab.profiler.reading import LARGE, reading_bar
 from tinylab.profiler.regular import open_file, reason
 
 MOST_BYTES = 4 << 30
 _PIECE = 1 << 22
-_LARGE = 4 << 20  # below that reading takes less than a second
 _SQLITE, _GZIP, _PERFETTO = b"SQLite format 3\0", b"\x1f\x8b", b"\n"
 
 
@@ -57,18 +54,10 @@ def load_profile(
             data = head + file.read()
     except OSError as error:
         raise CaptureError(f"cannot read {path}: {reason(error)}") from None
-    if progress is not None or len(data) < _LARGE:
+    if progress is not None or len(data) < LARGE:
         return parse_profile(data, where.name, progress, cancelled)
-    with _bar(where.name) as shown:
+    with reading_bar(where.name) as shown:
         return parse_profile(data, where.name, shown, cancelled)
-
-
-@contextlib.contextmanager
-def _bar(name: str) -> Iterator[Callable[[float], None]]:
-    """A bar on a terminal or in a notebook; nothing for scripts."""
-    watched = sys.stderr.isatty() or "ipykernel" in sys.modules
-    with tqdm[None](desc=f"reading {name}", total=100, unit="%", disable=not watched) as bar:
-        yield lambda share: bar.update(int(100 * share) - bar.n)
 
 
 def parse_profile(

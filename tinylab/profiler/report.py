@@ -12,6 +12,7 @@ from tinylab.errors import CaptureError
 from tinylab.profiler import view
 from tinylab.profiler.capture import Capture, CountersInfo, LoadedProgram, StreamInfo
 from tinylab.profiler.counters.pmc import AXES, Counter, Readout, compare
+from tinylab.profiler.reading import read_to_end
 from tinylab.profiler.sqtt.events import is_instruction
 from tinylab.profiler.sqtt.execution import UNITS
 from tinylab.profiler.sqtt.lanes import event_name
@@ -19,6 +20,7 @@ from tinylab.profiler.sqtt.trace import Trace
 from tinylab.profiler.sqtt.waves import Waves
 
 Row = dict[str, Any]
+_MOST_LISTED = 100_000  # rows that are printed though nobody asked for a listing
 LISTING = ("clk", "unit", "op", "dur", "delay", "info")
 
 
@@ -94,14 +96,37 @@ def _counters_found(capture: Capture, c: CountersInfo) -> Row:
 
 def _stream_found(capture: Capture, s: StreamInfo) -> Row:
     try:
-        trace = capture.trace(s).index()
+        trace = read_to_end(capture.trace(s), s.file)
     except CaptureError as error:
         return {"note": error.message}
+    return _what_is_in(trace)
+
+
+def _what_is_in(trace: Trace) -> Row:
     return {
         "waves": len(trace.waves()),
         "instructions": view.instruction_count(trace),
         "note": "; ".join(view.notes(trace)),
     }
+
+
+def stream_sections(trace: Trace, name: str, is_limited: bool) -> list[Section]:
+    """A bare stream: what is in it, and its listing if that is not long or printed in part."""
+    row = {"source": name, "kind": "SQTT", "packets": int(trace.counts.sum())}
+    section = Section("sources", [row | _what_is_in(trace)])
+    count = _listing_length(trace)
+    if is_limited or count <= _MOST_LISTED:
+        return [section, *trace_sections(trace, name, None)]
+    section.notes.append(
+        f"its listing has about {count:,} rows: -s {name} prints them, with -n N the first N"
+    )
+    return [section, instruction_section(trace, None)]
+
+
+def _listing_length(trace: Trace) -> int:
+    """About how many rows a listing has: where an execution takes two units there are more."""
+    executions = sum(int(counts.sum()) for counts in trace.facts.exec_counts.values())
+    return int(trace.tally.by_class.hits.sum()) + executions + len(trace.waves())
 
 
 def source_name(source: StreamInfo | CountersInfo) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from tinylab.errors import CaptureError
 from tinylab.profiler.capture import Capture, CountersInfo, StreamInfo
 from tinylab.profiler.counters.pmc import Counter, Readout
+from tinylab.profiler.reading import read_to_end
 from tinylab.profiler.sqtt.decode import Fault
 from tinylab.profiler.sqtt.events import is_instruction
 from tinylab.profiler.sqtt.lanes import viewer_lanes
@@ -26,12 +27,14 @@ from tinylab.profiler.sqtt.packets import (
 from tinylab.profiler.sqtt.stats import class_name
 from tinylab.profiler.sqtt.trace import Part, Trace
 from tinylab.profiler.sqtt.waves import Waves
+from tinylab.profiler.view import instruction_count
 
 # As in the recorded results, with which ours are compared word for word.
 _WALK_NOTE = (
     "not from the reference decoder: sequential walk over INST packets and ISSUE immediates of "
     "compute unit 0, checked against the instruction classes of the disassembly"
 )
+_MOST_ROWS = 2_000_000
 _COLUMNS = ["time", "packet", "op", "wave", "simd", "pc"]
 
 
@@ -88,7 +91,8 @@ def summarize_stream(
         "itrace": stream.itrace,
     }
     try:
-        trace = capture.trace(stream).index()
+        trace = read_to_end(capture.trace(stream), stream.file)
+        found = summarize_trace(trace, stream.itrace)
     except CaptureError as error:
         return _unread(head, error)
     code_hash = None
@@ -96,7 +100,7 @@ def summarize_stream(
     if trace.program is not None:
         loaded = capture.program(stream.program)
         code_hash, load_base = loaded.object.hash, loaded.info.load_base
-    out = {**head, **summarize_trace(trace, stream.itrace)}
+    out = {**head, **found}
     out["dispatch"] = trace.registers.dispatch(load_base, code_hash)
     return out, [{"file": stream.file, **asdict(f)} for f in trace.faults]
 
@@ -109,7 +113,11 @@ def _unread(
 
 
 def summarize_trace(trace: Trace, itrace: bool = True) -> dict[str, Any]:
-    """What a stream alone tells."""
+    """What a stream alone tells.
+
+    Raises: CaptureError where that is more than one object should hold.
+    """
+    _refuse_millions(trace)
     parts = [trace.part(i) for i in range(len(trace.states))]
     rows = _instructions(trace, parts)
     shared = {
@@ -125,6 +133,17 @@ def summarize_trace(trace: Trace, itrace: bool = True) -> dict[str, Any]:
         "inst_ops": _inst_ops(trace),
     }
     return {**shared, **(_rdna(trace, rows, itrace) if trace.table.rdna else _cdna(trace, rows))}
+
+
+def _refuse_millions(trace: Trace) -> None:
+    """An object of JSON is made in memory, half a kilobyte a row."""
+    count = instruction_count(trace) + len(trace.waves())
+    if count > _MOST_ROWS:
+        raise CaptureError(
+            f"{count:,} waves and instructions are more than one JSON object should hold "
+            f"({_MOST_ROWS:,})",
+            help="list them a line each: -s NAME --json",
+        )
 
 
 def packet_counts(trace: Trace) -> dict[str, int]:

@@ -16,7 +16,9 @@ from tinylab.helpers.text import ansipad, colored, without_controls
 from tinylab.profiler import profile_report, report
 from tinylab.profiler.capture import Capture, read_capture
 from tinylab.profiler.collected import Profile
+from tinylab.profiler.desk import desk_of
 from tinylab.profiler.files import is_profile, load_profile
+from tinylab.profiler.reading import read_to_end
 from tinylab.profiler.regular import map_file
 from tinylab.profiler.report import Row, Section
 from tinylab.profiler.sqtt.trace import Trace
@@ -60,7 +62,19 @@ def _is_blob(path: Path) -> bool:
 
 
 def _bare(path: Path, family: str | None) -> Trace:
-    return Trace(map_file(path), family=family).index()
+    return read_to_end(Trace(map_file(path), family=family), path.name)
+
+
+def _bare_sections(path: Path, args: argparse.Namespace) -> Iterator[Section]:
+    """Raises: CaptureError where another stream is asked for: there is only one."""
+    name = path.stem
+    if args.source not in (None, name):
+        raise CaptureError(f"{path.name} has no source {args.source!r}", help=f"it has {name}")
+    trace = _bare(path, args.family)
+    if args.source or args.instructions:
+        yield from _trace(trace, name, None, args.instructions)
+    else:
+        yield from report.stream_sections(trace, name, is_limited=args.limit is not None)
 
 
 def _sections(args: argparse.Namespace) -> Iterator[Section]:
@@ -70,8 +84,7 @@ def _sections(args: argparse.Namespace) -> Iterator[Section]:
     paths = [path for path in paths if not is_profile(path)]
     for path in paths:
         if _is_blob(path):
-            trace = _bare(path, args.family)
-            yield from _trace(trace, path.stem, None, args.instructions)
+            yield from _bare_sections(path, args)
     captures = [read_capture(p) for p in paths if not _is_blob(p)]
     for capture in captures:
         if args.top is not None:
@@ -121,6 +134,8 @@ def _refuse_unused(args: argparse.Namespace) -> None:
         _refuse(args, ("instructions", "family"), why, "give a capture folder or a .sqtt file")
         if args.chrome or args.csv:
             _refuse(args, ("interval",), "does not cut --chrome and --csv: they write all events")
+    if blobs:
+        _refuse(args, ("top",), "is of kernels, and a bare stream has no times of kernels")
     if captures:
         why = "is for bare .sqtt files, and a capture says what it is"
         _refuse(args, ("family",), why)
@@ -141,11 +156,13 @@ def _source(capture: Capture, name: str, instructions: bool) -> Iterator[Section
         if report.source_name(counters) == name:
             yield from report.counter_sections(capture, counters)
             return
-    for stream in capture.streams:
-        if report.source_name(stream) == name:
-            trace = capture.trace(stream).index()
-            loaded = capture.program(stream.program) if trace.program else None
-            yield from _trace(trace, name, loaded, instructions)
+    desk = desk_of(capture)
+    for stream in desk.streams:
+        if stream.name == name:
+            trace = read_to_end(stream.trace, stream.info.file)
+            for section in _trace(trace, name, stream.loaded, instructions):
+                section.notes += desk.where_to_look(stream)
+                yield section
             return
     names = [*map(report.source_name, capture.counters), *map(report.source_name, capture.streams)]
     raise CaptureError(f"the capture has no source {name!r}", help=f"it has {', '.join(names)}")

@@ -38,6 +38,7 @@ class StreamInfo(TypedDict):
     run: int
     kernel: str
     instructions: bool
+    waves: bool
     bytes: int
 
 

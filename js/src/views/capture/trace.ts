@@ -262,7 +262,7 @@ export function streamName(state: CaptureState, stream: number): string {
   )
     parts.push(`run ${info.run}`);
   if (overview.captures.length > 1) parts.push(overview.captures[info.capture]!.name);
-  if (!info.instructions) parts.push("waves only");
+  if (!info.instructions) parts.push(info.waves ? "waves only" : "no waves");
   return parts.filter(Boolean).join(" · ");
 }
 
