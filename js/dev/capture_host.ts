@@ -55,6 +55,7 @@ export class CaptureHost implements Port {
   unready = 0;
   problems: Readonly<Record<string, number>> = {};
   notes: readonly string[] = [];
+  note = "";
   refuse: string | null = null;
   readonly #read = new Map<number, number>();
   #hear: Hear = () => undefined;
@@ -72,6 +73,7 @@ export class CaptureHost implements Port {
       run: 1,
       kernel: "r_4",
       instructions: engine < 2,
+      waves: engine < 3,
       bytes: 4096,
     })),
     readouts: [1, 2].map((run) => ({
@@ -150,7 +152,7 @@ export class CaptureHost implements Port {
           Object.entries(FIGURES).map(([name, all]) => [`second_${name}`, all.map((n) => 2 * n)]),
         ),
       }),
-      counters: () => ({ rows: COUNTERS, metrics: METRICS }),
+      counters: () => ({ rows: COUNTERS, metrics: METRICS, note: this.note }),
       grid: ({ rows, columns }) => gridOf(rows as string[], columns as string[]),
       together: ({ readouts }) => ({
         rows: COUNTERS.map(({ name, sum }) => ({

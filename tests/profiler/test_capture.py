@@ -10,13 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.profiler import fuzz
 from tinylab.errors import CaptureError
-from tinylab.profiler import report
+from tinylab.profiler import page, report
 from tinylab.profiler.capture import read_capture
 from tinylab.profiler.demo import FOLDER, write_demo
+from tinylab.profiler.desk import Desk
 from tinylab.profiler.files import load_profile
 from tinylab.profiler.summary import summarize
 
@@ -127,7 +129,7 @@ def test_damaged_captures_are_read_or_refused() -> None:
     [
         ("se1.sqtt", None, "cannot read se1.sqtt: there is no such file"),
         ("pmc0.bin", None, "cannot read pmc0.bin: there is no such file"),
-        ("pmc0.bin", 20, "the counters need 520 bytes, there are 20"),
+        ("pmc0.bin", 0, "the counters need 520 bytes, there are 0"),
     ],
 )
 def test_what_cannot_be_read_hides_nothing_else(
@@ -156,11 +158,55 @@ def test_a_comparison_leaves_out_what_cannot_be_read_and_says_so(folder: Path) -
     (folder / "pmc0.bin").unlink()
     found = report.comparison([read_capture(FOLDER), read_capture(folder)])
     assert found.notes == [
-        "demonstration #1 is left out: cannot read pmc0.bin: there is no such file"
+        "demonstration (2) #1 is left out: cannot read pmc0.bin: there is no such file"
     ]
     counters = read_capture(FOLDER).readout(read_capture(FOLDER).counters[0]).counters
-    sums = {row["counter"]: row["demonstration #1"] for row in found.rows}
+    sums = {row["counter"]: row["demonstration (1) #1"] for row in found.rows}
     assert {c.name: c.sum for c in counters}.items() <= sums.items()
+
+
+def test_captures_of_one_name_stand_in_columns_of_their_own(folder: Path) -> None:
+    values = np.fromfile(folder / "pmc0.bin", "<u8")
+    (folder / "pmc0.bin").write_bytes((3 * values).tobytes())
+    row = next(iter(report.comparison([read_capture(FOLDER), read_capture(folder)]).rows))
+    assert row["demonstration (2) #1"] == 3 * row["demonstration (1) #1"]
+    assert row["last/first"] == 3
+    desk = Desk((read_capture(FOLDER), read_capture(folder)))
+    names = [c["name"] for c in desk.overview()["captures"]]
+    assert names == ["demonstration (1)", "demonstration (2)"]
+
+
+def test_runs_of_one_capture_are_compared(folder: Path) -> None:
+    file = folder / "capture.json"
+    found = json.loads(file.read_text())
+    found["pmc"].append({**found["pmc"][0], "exec_tag": 2})
+    file.write_text(json.dumps(found))
+    section = report.sources(read_capture(folder))[-1]
+    assert all(row["demonstration #1"] == row["demonstration #2"] for row in section.rows)
+
+
+def test_a_cut_counter_file_shows_what_is_whole_and_says_where_it_ends(folder: Path) -> None:
+    whole = read_capture(folder)
+    entries = whole.counters[0].schedule
+    kept = entries[2].offset + entries[2].size
+    (folder / "pmc0.bin").write_bytes((folder / "pmc0.bin").read_bytes()[: kept + 5])
+    why = (
+        f"the counters need 520 bytes, there are {kept + 5}: "
+        f"{len(entries) - 3} of {len(entries)} are left out, from {entries[3].name} on"
+    )
+    capture = read_capture(folder)
+    (row,) = (found := summarize(capture))["pmc"]
+    assert (list(row["counters"]), row["fault"]) == ([e.name for e in entries[:3]], why)
+    assert (found["faults"][0]["byte"], found["faults"][0]["why"]) == (kept, why)
+    sections = report.counter_sections(capture, capture.counters[0])
+    assert (len(list(sections[0].rows)), sections[0].notes) == (3, [why])
+    assert report.comparison([read_capture(FOLDER), capture]).notes == [
+        f"demonstration (2) #1: {why}"
+    ]
+    assert any(why in str(r["note"]) for r in report.sources(capture)[1].rows)
+    answer = Desk((capture,)).counters(0)
+    assert (len(answer["rows"]), answer["note"]) == (3, why)
+    assert why in page.html(capture)
 
 
 def _pipe(path: Path) -> None:

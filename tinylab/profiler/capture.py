@@ -6,7 +6,7 @@ and blobs are mapped, not read whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -165,6 +165,19 @@ class Capture:
         tags |= {c.exec_tag for c in self.counters if c.program == program}
         tags |= {r.exec_tag for r in self.ranges if r.program == program and r.exec_tag is not None}
         return sorted(tags | {exec_tag}).index(exec_tag) + 1
+
+
+def names_apart(names: Sequence[str]) -> list[str]:
+    """Names with a number behind each of those that are the same.
+
+    gemm plus gemm  ->  "gemm (1)", "plus", "gemm (2)"
+    """
+    counts = dict.fromkeys(names, 0)
+    found = []
+    for name in names:
+        counts[name] += 1
+        found.append(f"{name} ({counts[name]})" if names.count(name) > 1 else name)
+    return found
 
 
 @dataclass(eq=False, repr=False)

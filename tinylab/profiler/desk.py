@@ -22,6 +22,7 @@ from tinylab.profiler.capture import (
     CountersInfo,
     LoadedProgram,
     StreamInfo,
+    names_apart,
 )
 from tinylab.profiler.counters import grid
 from tinylab.profiler.sqtt.categories import CATEGORIES
@@ -41,6 +42,7 @@ class Desk:
 
     def __init__(self, captures: Sequence[Capture]) -> None:
         self.captures = tuple(captures)
+        self.names = names_apart([c.name for c in self.captures])
         self.streams = [Stream(c, s) for c in self.captures for s in c.streams]
         self.readouts = [(c, r) for c in self.captures for r in c.counters]
         self._lock = threading.RLock()
@@ -87,7 +89,7 @@ class Desk:
         """Captures with their kernels, trace streams, counter read-outs, and what to show first."""
         return {
             "name": ", ".join(c.name for c in self.captures),
-            "captures": [_capture_row(c) for c in self.captures],
+            "captures": [*map(_capture_row, self.captures, self.names)],
             "streams": [s.row(self._number(s.capture)) for s in self.streams],
             "readouts": [_readout_row(c, r, self._number(c)) for c, r in self.readouts],
             "categories": list(CATEGORIES),
@@ -254,10 +256,10 @@ class Desk:
         return self.readouts[number]
 
     def counters(self, readout: int) -> Json:
-        """Totals of a read-out, and ratios with their formulas."""
+        """Totals of a read-out, ratios with their formulas, and a note where its file was cut."""
         capture, info = self.readout(readout)
         found = capture.readout(info)
-        return {"rows": grid.totals(found), "metrics": grid.metrics(found)}
+        return {"rows": grid.totals(found), "metrics": grid.metrics(found), "note": found.fault}
 
     def grid(self, readout: int, counter: str, rows: Sequence[str], columns: Sequence[str]) -> Json:
         """A counter's values by two groups of axes, summed over the others."""
@@ -368,14 +370,14 @@ def desk_of(captures: Capture | Captures) -> Desk:
     return found
 
 
-def _capture_row(capture: Capture) -> Json:
+def _capture_row(capture: Capture, name: str) -> Json:
     kernels = [
         {"name": r.name, "exec": r.exec_tag, "run": capture.run_number(r.program, r.exec_tag)}
         | {"elapsed_ns": r.duration_ns}
         for r in capture.ranges
         if r.kind == "kernel" and r.exec_tag is not None and r.program is not None
     ]
-    return {"name": capture.name, "target": capture.target, "kernels": kernels[:1000]}
+    return {"name": name, "target": capture.target, "kernels": kernels[:1000]}
 
 
 def _readout_row(capture: Capture, info: CountersInfo, number: int) -> Json:

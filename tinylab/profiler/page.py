@@ -180,7 +180,8 @@ def _counters(desk: Desk, number: int) -> list[str]:
               for r in found["rows"][:_MOST_COUNTERS]]  # fmt: skip
     metrics = [(m["label"], m["formula"], f"{m['value']:.1f}%")
                for m in found["metrics"] if m["value"] is not None]  # fmt: skip
-    parts = [_table(("counter", "block", "sum", "largest"), totals, numbers=2)]
+    parts = [f"<div>{escape(found['note'])}</div>"] if found["note"] else []
+    parts.append(_table(("counter", "block", "sum", "largest"), totals, numbers=2))
     if metrics:
         parts.append(_table(("metric", "formula", "value"), metrics, numbers=1))
     return parts

@@ -18,6 +18,7 @@ from tinylab.profiler.table import KINDS, EventTable, drawn_order, lane_labels
 _CHUNK = 50_000
 _MOST_MARKERS = 200
 _CUT = "total and busy: inside the interval; mean, median, longest: of whole events that touch it"
+_OF_SPANS = ("busy", "total ns", "mean ns", "median ns", "longest ns")
 LISTING = ("start ns", "dur ns", "kind", "name", "value")
 
 
@@ -91,7 +92,8 @@ def _levels(table: EventTable, stretch: tuple[int, int] | None) -> Iterator[Row]
         first = own.start if stretch is None else _level_at(table, own, stretch[0])
         last = rows[-1] + 1 if len(rows) else first + 1
         peak = float(table["value"][first:last].max())
-        yield {"lane": labels[number], "events": len(rows), "peak": peak}
+        nothing = dict.fromkeys(_OF_SPANS)
+        yield {"lane": labels[number], "events": len(rows), **nothing, "peak": peak}
 
 
 def _level_at(table: EventTable, own: slice, at: int) -> int:
@@ -161,7 +163,8 @@ def comparison(before: Profile, after: Profile, interval: Sequence[str] | None =
             "before ns": row["total_ns"][0],
             "after ns": row["total_ns"][1],
             "after/before": row["ratio"],
-            "runs": "/".join(map(str, row["runs"])),
+            "before runs": row["runs"][0],
+            "after runs": row["runs"][1],
         }
         for row in before.compare(after, None, *(interval or ()))
     ]

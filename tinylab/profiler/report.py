@@ -10,7 +10,13 @@ import numpy as np
 
 from tinylab.errors import CaptureError
 from tinylab.profiler import view
-from tinylab.profiler.capture import Capture, CountersInfo, LoadedProgram, StreamInfo
+from tinylab.profiler.capture import (
+    Capture,
+    CountersInfo,
+    LoadedProgram,
+    StreamInfo,
+    names_apart,
+)
 from tinylab.profiler.counters.pmc import AXES, Counter, Readout, compare
 from tinylab.profiler.reading import read_to_end
 from tinylab.profiler.sqtt.events import is_instruction
@@ -58,10 +64,11 @@ def ratio(value: float) -> str:
 
 def sources(capture: Capture) -> list[Section]:
     """Runs, then each counter read-out and trace stream with the name that selects it."""
-    return [
+    found = [
         Section(f"{capture.name}: {capture.target}", _runs(capture)),
         Section("sources", [*_source_rows(capture)]),
     ]
+    return [*found, comparison([capture])] if len(capture.counters) > 1 else found
 
 
 def _runs(capture: Capture) -> list[Row]:
@@ -89,9 +96,11 @@ def _source_row(source: StreamInfo | CountersInfo, kind: str, found: Row) -> Row
 
 def _counters_found(capture: Capture, c: CountersInfo) -> Row:
     try:
-        return {"note": f"{len(capture.readout(c).counters)} counters"}
+        readout = capture.readout(c)
     except CaptureError as error:
         return {"note": error.message}
+    words = [f"{len(readout.counters)} counters", readout.fault]
+    return {"note": "; ".join(filter(None, words))}
 
 
 def _stream_found(capture: Capture, s: StreamInfo) -> Row:
@@ -171,7 +180,7 @@ def counter_sections(capture: Capture, counters: CountersInfo) -> list[Section]:
         for m in readout.metrics()
     ]
     sections = [
-        Section(source_name(counters), totals),
+        Section(source_name(counters), totals, notes=[*filter(None, [readout.fault])]),
         Section("metrics", metrics, shown={"value": percentage}),
     ]
     for axis in AXES:
@@ -196,19 +205,34 @@ def comparison(captures: Sequence[Capture]) -> Section:
     names: list[str] = []
     found: list[Readout] = []
     notes = []
-    for c, p in [(capture, info) for capture in captures for info in capture.counters]:
-        name = f"{c.name} #{c.run_number(p.program, p.exec_tag)}"
+    sources = [(c, p) for c in captures for p in c.counters]
+    for name, (capture, counters) in zip(_run_names(captures), sources, strict=True):
         try:
-            found.append(c.readout(p))
-            names.append(name)
+            readout = capture.readout(counters)
         except CaptureError as error:
             notes.append(f"{name} is left out: {error.message}")
+            continue
+        found.append(readout)
+        names.append(name)
+        notes += [f"{name}: {readout.fault}"] if readout.fault else []
     rows = []
     for line in compare(found):
         values = dict(zip(names, line.values, strict=True))
         rows.append({"counter": line.name, **values, "last/first": line.change})
     shown = {**dict.fromkeys(names, _sum_or_metric), "last/first": ratio}
     return Section("counters compared", rows, notes=notes, shown=shown)
+
+
+def _run_names(captures: Sequence[Capture]) -> list[str]:
+    """A name for each read-out: "gemm (2) r_16_4 #1", its kernel where there are several."""
+    found = []
+    for capture, name in zip(captures, names_apart([c.name for c in captures]), strict=True):
+        programs = {c.program for c in capture.counters}
+        for c in capture.counters:
+            kernel = capture.kernel(c.exec_tag) if len(programs) > 1 else None
+            words = (name, kernel and kernel.name, f"#{capture.run_number(c.program, c.exec_tag)}")
+            found.append(" ".join(filter(None, words)))
+    return names_apart(found)
 
 
 def _sum_or_metric(value: float) -> str:

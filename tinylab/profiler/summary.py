@@ -277,7 +277,16 @@ def summarize_counters(
         readout = capture.readout(counters)
     except CaptureError as error:
         return _unread(head, error)
-    return {**head, **summarize_readout(readout)}, []
+    found = {**head, **summarize_readout(readout)}
+    if not readout.fault:
+        return found, []
+    fault = asdict(Fault(len(readout.counters) and _end_of(readout), 0, readout.fault))
+    return {**found, "fault": readout.fault}, [{"file": counters.file, **fault}]
+
+
+def _end_of(readout: Readout) -> int:
+    """The byte behind the last value that is there."""
+    return 8 * sum(c.count for c in readout.counters)
 
 
 def summarize_readout(readout: Readout) -> dict[str, Any]:

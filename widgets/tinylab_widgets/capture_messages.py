@@ -244,10 +244,11 @@ class MetricRow(TypedDict):
 
 
 class CounterRows(TypedDict):
-    """All counters and ratios of a read-out."""
+    """All counters and ratios of a read-out; note: what its file lacks."""
 
     rows: list[CounterRow]
     metrics: list[MetricRow]
+    note: str
 
 
 class CounterGrid(TypedDict):

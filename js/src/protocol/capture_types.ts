@@ -27,6 +27,7 @@ export interface StreamInfo {
   readonly run: number;
   readonly kernel: string;
   readonly instructions: boolean;
+  readonly waves: boolean;
   readonly bytes: number;
 }
 
@@ -212,10 +213,11 @@ export interface MetricRow {
   readonly counted: string;
 }
 
-/** All counters and ratios of a read-out. */
+/** All counters and ratios of a read-out; note: what its file lacks. */
 export interface CounterRows {
   readonly rows: readonly CounterRow[];
   readonly metrics: readonly MetricRow[];
+  readonly note: string;
 }
 
 /** Values of a counter by place: the column `values` row by row, labels down and across. */

@@ -126,9 +126,10 @@ class Metric:
 
 @dataclass(frozen=True, repr=False)
 class Readout:
-    """All counters of one dispatch, in schedule order."""
+    """All counters of one dispatch, in schedule order; ``fault`` says what is not there."""
 
     counters: tuple[Counter, ...]
+    fault: str = ""
 
     def __repr__(self) -> str:
         """A line a counter."""
@@ -139,19 +140,24 @@ class Readout:
     def from_blob(
         blob: bytes | memoryview, schedule: Sequence[ScheduleEntry], used_bytes: int = 0
     ) -> Readout:
-        """Values cut from a blob as the schedule says.
+        """Values cut from a blob as the schedule says; counters that it ends before are left out.
 
-        Raises: CaptureError if the blob ends before the schedule does.
+        Raises: CaptureError if it ends before the first.
         """
         needed = schedule[-1].offset + schedule[-1].size if schedule else 0
-        if len(blob) < needed or (used_bytes and used_bytes < needed):
-            have = min(len(blob), used_bytes or len(blob))
-            raise CaptureError(f"the counters need {needed} bytes, there are {have}")
+        have = min(len(blob), used_bytes or len(blob))
+        whole = [e for e in schedule if e.offset + e.size <= have]
+        fault = f"the counters need {needed} bytes, there are {have}" if have < needed else ""
+        if fault and not whole:
+            raise CaptureError(fault)
+        if fault:
+            first, left = schedule[len(whole)], len(schedule) - len(whole)
+            fault += f": {left} of {len(schedule)} are left out, from {first.name} on"
         found = []
-        for e in schedule:
+        for e in whole:
             raw = np.frombuffer(blob, "<u8", count=e.size // 8, offset=e.offset)
             found.append(Counter(e.name, e.block, raw.reshape(e.shape)))
-        return Readout(tuple(found))
+        return Readout(tuple(found), fault)
 
     def get(self, *names: str) -> Counter | None:
         """The first counter that has one of the names."""

@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type Drawn, stubCanvas } from "../../../dev/canvas.ts";
 import { CaptureHost } from "../../../dev/capture_host.ts";
-import { CaptureSession } from "../../protocol/capture.ts";
+import { CaptureSession, type CaptureState } from "../../protocol/capture.ts";
 import { captureStatus, mountCapture } from "./capture.ts";
 import { heatColour, heatScale, shortCount } from "./heat.ts";
 import { changeText, ordered } from "./listing.ts";
+import { streamName } from "./trace.ts";
 
 /** The width and height of all views here. */
 const [WIDTH, HEIGHT] = [900, 300];
@@ -48,6 +49,23 @@ const named = (root: HTMLElement, name: string): HTMLElement =>
 const lines = (root: HTMLElement): HTMLElement[] => [
   ...root.querySelectorAll<HTMLElement>(".tl-listing .tl-listing-line"),
 ];
+
+describe("the name of a stream", () => {
+  it("says whether it has waves only, or none", () => {
+    const { overview } = new CaptureHost();
+    const streams = [true, false, false].map((instructions, n) => ({
+      ...overview.streams[n]!,
+      instructions,
+      waves: n < 2,
+    }));
+    const state = { overview: { ...overview, streams } } as unknown as CaptureState;
+    expect(streams.map((_, n) => streamName(state, n))).toEqual([
+      "se0 · r_4",
+      "se1 · r_4 · waves only",
+      "se2 · r_4 · no waves",
+    ]);
+  });
+});
 
 describe("a thread trace", () => {
   it("is read to its end, slice by slice, and drawn with its lanes", async () => {
@@ -311,6 +329,15 @@ describe("counters", () => {
     expect(root.textContent).toContain("8 values, the largest 30 at se1 wgp3; 1 are zero");
     expect(drawn.texts).toContain("wgp3");
     expect(drawn.texts).toContain("se1");
+  });
+  it("say what a cut file lacks", async () => {
+    const host = new CaptureHost();
+    host.note = "the counters need 520 bytes, there are 40";
+    const { root } = await mount(host);
+    press(root, "k");
+    await settle();
+    expect(root.querySelector(".tl-readout-table .tl-error")?.textContent).toBe(host.note);
+    expect(root.querySelectorAll(".tl-counter")).toHaveLength(2);
   });
   it("turn axes, and choose another counter", async () => {
     const { host, root } = await counters();

@@ -136,6 +136,7 @@ export function countersTab(context: CaptureContext): CountersTab {
     const { readouts, overview } = session.state.now;
     const names = readouts.map((n) => readoutName(overview!, n).filter(Boolean).join(" · "));
     table.replaceChildren(
+      h("p", { class: "tl-error", hidden: !found!.note }, found!.note),
       counterTable(found!.rows, beside, names, counter()?.name ?? "", (name) =>
         session.state.set({ counter: name }),
       ),
