@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tinylab_widgets import capture_messages, messages, timeline_messages
+from tinylab_widgets import capture_messages, messages, protocol, timeline_messages
 from tinylab_widgets.assets import Assets, static_text
 from tinylab_widgets.debugger import Debugger, debugger_of
 from tinylab_widgets.displays import Displays
@@ -38,8 +38,9 @@ def answers(rec: Record, *asked: dict[str, Any]) -> list[dict[str, Any]]:
     done = threading.Event()
 
     def send(message: dict[str, Any]) -> None:
-        heard.append(message)
-        done.set()
+        if "heard" not in message:
+            heard.append(message)
+            done.set()
 
     answerer = Answerer(desk_of(rec), send)
     for number, message in enumerate(asked):
@@ -199,6 +200,27 @@ def test_columns_leave_in_pieces_under_the_limit() -> None:
     assert np.frombuffer(whole, "<f8", 300_000).tolist() == list(range(300_000))
     assert whole[kind["offset"] : kind["offset"] + 3] == b"\0\1\2"
     assert {content["id"] for content, _ in sent} == {5}
+
+
+@pytest.mark.parametrize("slow", [(), ("select",)], ids=["in place", "from a thread"])
+def test_a_late_answer_is_announced(monkeypatch: pytest.MonkeyPatch, slow: tuple[str, ...]) -> None:
+    """Or the front end would take a kernel that looks idle for one that knows nothing of it."""
+    monkeypatch.setattr(protocol, "_LATE_S", 0.0)
+    sent: list[dict[str, Any]] = []
+    announced, answered = threading.Event(), threading.Event()
+
+    class Slow:
+        def answer(self, ask: str, args: dict[str, Any], push: Any) -> dict[str, Any]:
+            assert announced.wait(60)
+            return {"sum": 1}
+
+    def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+        (announced if "heard" in message else answered).set()
+
+    Answerer(Slow(), send, slow).hear({"id": 3, "ask": "select"})
+    assert answered.wait(60)
+    assert sent == [{"id": 3, "heard": True}, {"id": 3, "ok": {"sum": 1}}]
 
 
 # *** the timeline

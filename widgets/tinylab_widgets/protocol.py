@@ -32,6 +32,7 @@ class Desk(Protocol):
 
 
 _PUSHES_A_SECOND = 10
+_LATE_S = 1.0
 # A record of more passes sends only those that did something: a message stays under 1 MB.
 _MOST_PASSES = 12_000
 _RUNS_WITH_SOURCE = 2
@@ -63,6 +64,7 @@ class Answerer:
 
     def _answer(self, message: Json) -> None:
         number, ask = message.get("id"), str(message.get("ask", ""))
+        late = self._tell_if_late(number)
         try:
             data = self.desk.answer(ask, message.get("args") or {}, self._push)
             if isinstance(data, dict) and "columns" in data:
@@ -73,6 +75,20 @@ class Answerer:
             self.send({"id": number, "ok": data if ask in _ALWAYS_FINITE else finite(data)})
         except Exception as error:  # a widget's errors appear in no cell: the view shows them
             self.send({"id": number, "error": sentence(error)})
+        finally:
+            late.cancel()
+
+    def _tell_if_late(self, number: Any) -> threading.Timer:
+        """Says that a question was heard if it is not answered soon.
+
+        Whoever asks would take a kernel that looks idle for one that has forgotten the widget.
+        """
+        context = contextvars.copy_context()
+        message = {"id": number, "heard": True}
+        timer = threading.Timer(_LATE_S, context.run, (self.send, message))
+        timer.daemon = True
+        timer.start()
+        return timer
 
     def send(self, message: Json, buffer: memoryview | None = None) -> None:
         """One message at a time, from whichever thread."""

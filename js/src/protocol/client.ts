@@ -18,6 +18,8 @@ export interface Reply {
   readonly id: number;
   /** A part of the answer's buffer, sent ahead; the answer brings the last. */
   readonly piece?: number;
+  /** The question has come, and its answer takes a while: the kernel is there. */
+  readonly heard?: boolean;
   readonly ok?: unknown;
   readonly error?: string;
 }
@@ -42,6 +44,7 @@ interface Pending {
   readonly patient: boolean;
   readonly since: number;
   readonly pieces: DataView[];
+  heard: boolean;
 }
 
 const WAITING_MS = 120;
@@ -163,7 +166,14 @@ export class Client<All extends object = Answers> {
       this.#lastId += 1;
       const id = this.#lastId;
       const patient = WORK.has(question);
-      this.#pending.set(id, { resolve, reject, patient, since: Date.now(), pieces: [] });
+      this.#pending.set(id, {
+        resolve,
+        reject,
+        patient,
+        since: Date.now(),
+        pieces: [],
+        heard: false,
+      });
       try {
         this.port.send({ id, ask: question, args });
         this.#look();
@@ -181,7 +191,8 @@ export class Client<All extends object = Answers> {
     const pending = this.#pending.get(message.id);
     if (!pending) return;
     pending.pieces.push(...buffers);
-    if (message.piece !== undefined) return;
+    pending.heard = true;
+    if (message.piece !== undefined || message.heard) return;
     this.#pending.delete(message.id);
     if (message.error !== undefined) pending.reject(new Error(message.error));
     else settle(pending, message.ok);
@@ -213,7 +224,8 @@ export class Client<All extends object = Answers> {
     }
     const age = Date.now() - Math.min(...waiting.map((pending) => pending.since));
     this.#idleLooks = this.port.kernelIdle?.() === true ? this.#idleLooks + 1 : 0;
-    if (age >= LOST_MS && this.#idleLooks >= IDLE_LOOKS) {
+    const isLost = waiting.some((each) => !each.heard && Date.now() - each.since >= LOST_MS);
+    if (isLost && this.#idleLooks >= IDLE_LOOKS) {
       this.#end();
       return;
     }

@@ -2,8 +2,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { FakeHost } from "../../dev/host.ts";
 import { doublingRecord, largeRecord, matmulRecord, stepOf } from "../../dev/record.ts";
 import { StepCache } from "./cache.ts";
+import { Client, type Reply } from "./client.ts";
 import { unpackOverview } from "./pack.ts";
 import { Session } from "./session.ts";
+import type { Answers } from "./types.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -185,6 +187,32 @@ describe("session", () => {
     session.goTo({ pass: 5, k: 1 });
     await settle(20_000);
     expect(session.state.now.link).toBe("gone");
+  });
+
+  it("waits for what an idle kernel says that it has heard", async () => {
+    const sent: { id: number }[] = [];
+    let hear: (reply: Reply) => void = () => undefined;
+    const client = new Client<Answers>(
+      {
+        send: (message) => sent.push(message as { id: number }),
+        listen: (tell) => {
+          hear = tell;
+        },
+        onGone: () => undefined,
+        kernelIdle: () => true,
+      },
+      () => undefined,
+      () => undefined,
+    );
+    const answer = client.ask("search", { text: "x" });
+    await settle(1000);
+    hear({ id: sent[0]!.id, heard: true });
+    await settle(60_000);
+    expect(client.link).toBe("busy");
+    hear({ id: sent[0]!.id, ok: { hits: [] } });
+    expect(await answer).toEqual({ hits: [] });
+    await settle();
+    expect(client.link).toBe("ready");
   });
 
   it.each(["run", "count"] as const)("lets a %s take as long as it takes", async (work) => {
