@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from IPython.testing.globalipapp import get_ipython
 from IPython.utils.capture import capture_output
 from tinylab_widgets import completion, magics, options
 
-from tinylab import Tensor, profile
+from tinylab import Tensor, load, profile
 from tinylab.lab.desk import desk_of
 from tinylab.profiler import compare
 from tinylab.profiler.collected import Profile
@@ -390,3 +391,22 @@ def test_a_timeline_that_cannot_be_drawn_hides_nothing(
     assert isinstance(result.error_in_exec, ZeroDivisionError)
     assert "the timeline cannot be shown: OSError: no such library" in shown.stderr
     assert isinstance(shell.user_ns["rec_profile"], Profile)
+
+
+def test_a_file_with_a_profile_alone_displays_as_the_profile(
+    shell: InteractiveShell, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "run.tlab")
+    with profile("alone") as p:
+        Tensor.ones(3, 7).contiguous().realize()
+    p.save(file)
+    bundle = shell.display_formatter.format(load(file))[0]
+    assert bundle["text/plain"].startswith('profile "alone": ')
+    assert "image/svg+xml;base64" in bundle["text/html"]
+
+
+def test_the_profile_of_a_cell_that_computes_nothing_is_a_line(shell: InteractiveShell) -> None:
+    _, shown = run(shell, "--profile", "print(1)")
+    texts = [str(each.data) for each in shown.outputs]
+    assert any("nothing was computed while it listened" in text for text in texts)
+    assert not any("<img" in text for text in texts)

@@ -19,6 +19,7 @@ from tinylab.lab.desk import desk_of
 from tinylab.lab.profiled import count_kernels
 from tinylab.profiler import compare, still
 from tinylab.profiler.collected import Profile
+from tinylab.profiler.table import EventTable, Lane
 from tinylab.profiler.timeline_desk import COLOURS
 from tinylab.trace.record import Record
 
@@ -303,6 +304,15 @@ def test_a_profile_of_nothing_is_a_line(profiled: Profile) -> None:
     assert still.is_empty(nothing)
     assert "0 events" in still.html(nothing)
     assert "<img" not in still.html(nothing)
+    lines = EventTable.build(
+        [Lane("cell lines", "cell")],
+        ["line 1: print(1)"],
+        {c: [0] for c in ("lane", "kind", "name", "start", "value", "kernel")} | {"end": [5]},
+        0,
+    )
+    printed = still.text(Profile("cell", table=lines))
+    assert "nothing was computed" in printed.splitlines()[0]
+    assert still.is_empty(Profile("cell", table=lines))
     assert not still.is_empty(profiled)
     assert not still.is_empty(compare(nothing, profiled))
 

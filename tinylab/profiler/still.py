@@ -60,8 +60,16 @@ def html(shown: Profile | Comparison) -> str:
 
 
 def is_empty(shown: Profile | Comparison) -> bool:
-    """Whether nothing was profiled: there is a line to show, and no timeline."""
-    return len(_profile(shown).table) == 0
+    """Whether nothing was computed: there is a line to show, and no timeline.
+
+    A cell has lines in any case, and memory of earlier ones may be let go while it runs.
+    """
+    table = _profile(shown).table
+    rows = map(table.rows_of, range(len(table.lanes)))
+    return all(
+        lane.group == "cell" or lane.levels or own.start == own.stop
+        for lane, own in zip(table.lanes, rows, strict=True)
+    )
 
 
 def _profile(shown: Profile | Comparison) -> Profile:
@@ -69,7 +77,8 @@ def _profile(shown: Profile | Comparison) -> Profile:
 
 
 def _first_line(shown: Profile | Comparison) -> str:
-    return repr(shown)[1:-1]
+    line = repr(shown)[1:-1]
+    return f"{line}; nothing was computed while it listened" if is_empty(shown) else line
 
 
 def _rows(shown: Profile | Comparison) -> list[tuple[str, ...]]:

@@ -6,6 +6,7 @@ Records display as debuggers, profiles as timelines, captures as their traces an
 import shlex
 import sys
 import traceback
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -40,6 +41,7 @@ class TinygradMagic:
     def __init__(self, shell: InteractiveShell) -> None:
         self.shell = shell
         self.displays = Displays()
+        self._profiles: weakref.WeakKeyDictionary[Record, Any] = weakref.WeakKeyDictionary()
 
     def __call__(self, line: str, cell: str = "") -> None:
         """Run a cell, record it, show what came of it."""
@@ -177,12 +179,26 @@ class TinygradMagic:
     def record_bundle(self, record: Record) -> Any:
         """How a record displays: as its debugger, the same one each time.
 
-        One in which nothing was done is a line of text: there is nothing to step through.
+        One in which nothing was done is a line of text: there is nothing to step through. One of a
+        file that holds a profile and no record displays as that profile.
         """
         static = report.mimebundle(record)
         if not record.passes and not record.kernels:
-            return static
+            found = self._profile_beside(record)
+            return static if found is None else self.profile_bundle(found)
         return self._live(static, lambda: debugger_of(record))
+
+    def _profile_beside(self, record: Record) -> Any:
+        """The profile in the file of a record, always the same one; None if there is none."""
+        from tinylab.profiler import saved  # here: they load numpy
+        from tinylab.profiler.files import load_profile
+        from tinylab.trace.store import StoredRecord
+
+        if not isinstance(record, StoredRecord):
+            return None
+        if record not in self._profiles and saved.is_alone(record):
+            self._profiles[record] = load_profile(record.path)
+        return self._profiles.get(record)
 
     def profile_bundle(self, shown: Any) -> Any:
         """How a profile, or two, display: as a timeline; one that grows still, as a picture.
