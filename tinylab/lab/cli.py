@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylab.errors import LabError, TinylabError
-from tinylab.lab import trace_command
+from tinylab.lab import trace_command, view
 from tinylab.profiler import command
 
 DEFAULT_NOTEBOOK = Path("notebooks") / "01_digits.ipynb"
@@ -27,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return command.run(args)
         if args.command == "trace":
             return trace_command.run(args)
+        if args.command == "view":
+            return view.run(args)
         if args.command == "replay":
             return replay(args)
         return open_lab(notebook, rest) if args.command == "lab" else run(args)
@@ -55,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     run_.add_argument("--kernel", help="kernel to use; default: the notebook's, or this Python")
     profile = commands.add_parser("profile", help="list and print what a profile capture holds")
     command.add_arguments(profile)
+    shown = commands.add_parser("view", help="open the viewer of a profile, capture or record")
+    view.add_arguments(shown)
     trace = commands.add_parser("trace", help="print passes, matches and graphs of a saved record")
     trace_command.add_arguments(trace)
     replay_ = commands.add_parser(

@@ -133,6 +133,11 @@ def load(path: str | Path) -> Saved:
         raise TraceError(f"{path} is damaged: {type(error).__name__}, {error}") from None
 
 
+def has_profile(record: store.StoredRecord) -> bool:
+    """Whether the file of a record holds a profile, with a record of rewrites or without."""
+    return bool(record.read("SELECT name FROM sqlite_master WHERE name = 'profile'"))
+
+
 def is_alone(record: store.StoredRecord) -> bool:
     """Whether a file holds a profile, and no record of rewrites beside it.
 
