@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ CHROMIUM_ARGS = [
     "--disable-backgrounding-occluded-windows",
     "--disable-renderer-backgrounding",
 ]
+VIEWPORT: Any = {"width": 1280, "height": 950}
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 VIEW = ".tinylab"
 _PAGE_JS = Path(__file__).with_name("page.js").read_text()
@@ -53,18 +54,28 @@ def chromium() -> Iterator[Browser]:
 
 
 class Notebook:
-    """One notebook, open in one page."""
+    """One notebook, open in one page: in a new one, or in one that another notebook left."""
 
-    def __init__(self, server: LabServer, browser: Browser, name: str) -> None:
+    def __init__(
+        self, server: LabServer, browser: Browser, name: str, page: Page | None = None
+    ) -> None:
         self.server = server
         self.file = server.notebooks / f"{name}.ipynb"
-        self.page: Page = browser.new_page(viewport={"width": 1280, "height": 950})
         self.errors: list[str] = []
         self.foreign: list[str] = []
-        self.page.add_init_script(_PAGE_JS)
-        self.page.on("console", self._console)
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("request", self._request)
+        self._loaded = page is not None
+        if page is None:
+            page = browser.new_page(viewport=VIEWPORT)
+            page.add_init_script(_PAGE_JS)
+        self.page: Page = page
+        self._listeners: dict[Any, Callable[[Any], None]] = {
+            "console": self._console, "pageerror": self._page_error, "request": self._request
+        }  # fmt: skip
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
+
+    def _page_error(self, error: Any) -> None:
+        self.errors.append(str(error))
 
     def _console(self, message: Any) -> None:
         if message.type == "error" and not _NOISE.search(message.text):
@@ -84,7 +95,11 @@ class Notebook:
 
     def open(self, kernel: bool = True) -> None:
         """Open it, or open it again; without a kernel only what was saved is seen."""
-        self.page.goto(self.server.url(f"doc/tree/{self.file.name}"))
+        if self._loaded:  # JupyterLab runs in this page already
+            self.command("docmanager:open", path=self.file.name)
+            self._loaded = False
+        else:
+            self.page.goto(self.server.url(f"doc/tree/{self.file.name}"))
         self.page.wait_for_function("() => window.tests.panel()?.content.widgets.length > 0")
         self.page.wait_for_function("() => window.tests.panel().context.isReady")
         if kernel:
@@ -139,6 +154,15 @@ class Notebook:
     def close(self) -> None:
         """Close the page; the kernel lives on."""
         self.page.close()
+
+    def leave(self) -> Page:
+        """End the kernel, close the notebook, and give the page, as it was at first, to another."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        self.page.evaluate("() => tests.leave()")
+        self.page.set_viewport_size(VIEWPORT)
+        self.page.emulate_media(reduced_motion="null")
+        return self.page
 
     def reopened(self) -> "Notebook":
         """Save it, end its kernel, and open it in another page; this one is closed."""

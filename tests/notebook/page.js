@@ -54,6 +54,20 @@
     await future.done;
     return { out: out.trimEnd(), error };
   };
+  // Ends the kernel and closes what is open, so that another notebook can be opened in this page.
+  t.leave = async () => {
+    const { shell } = window.jupyterapp;
+    await t.panel()?.sessionContext.shutdown();
+    for (const widget of [...shell.widgets("main")]) {
+      if (widget.context) widget.context.model.dirty = false; // else it would ask whether to save
+      widget.close();
+    }
+    for (let tries = 0; t.panel() && tries < 100; tries++) await new Promise((go) => setTimeout(go, 20));
+    if (t.panel()) throw new Error("the notebook did not close");
+    for (const list of [t.longTasks, t.sent, t.kernelErrors]) list.length = 0;
+    t.hooked = null;
+    scrollTo(0, 0);
+  };
   t.outputs = (index) => t.panel().content.widgets[index].model.outputs?.toJSON() ?? [];
   t.widgets = () => t.panel().node.querySelectorAll(".tinylab").length;
   t.hasWidget = (index) => t.outputs(index).some((output) => output.data && MIME in output.data);
