@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 
@@ -10,6 +11,9 @@ os.environ.setdefault("SPEC", "1")
 os.environ.setdefault("NO_COLOR", "1")
 _CACHE = tempfile.TemporaryDirectory(prefix="tinylab-tests-")
 os.environ["CACHEDB"] = os.path.join(_CACHE.name, "cache.db")
+
+# A worker keeps millions of objects in caches: looking through them all took a tenth of a run.
+gc.set_threshold(20_000, 20, 20)
 
 from hypothesis import HealthCheck, settings  # noqa: E402
 
