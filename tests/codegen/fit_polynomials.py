@@ -1,6 +1,7 @@
-"""Fits the polynomials of codegen/transcendental.py: minimax by the exchange of Remez, in mpmath.
+"""Fits the polynomials of codegen/transcendental.py and of erf in mixin/approximations.py.
 
-Run it by hand after changing a degree or an interval; it prints coefficients, highest power first.
+Minimax by the exchange of Remez, in mpmath. Run it by hand after changing a degree or an interval;
+it prints coefficients, highest power first.
 """
 
 from __future__ import annotations
@@ -83,6 +84,11 @@ def main() -> None:
     # log2((1 + s) / (1 - s)) = s * p(s*s)
     g = lambda z: mp.log((1 + mp.sqrt(z)) / (1 - mp.sqrt(z)), 2) / mp.sqrt(z) if z else 2 / ln2  # noqa: E731
     show("log2 f64", g, one, 0, 0.02944, 8)
+    # erf(x) = x + x p(x*x); log(erfc(t)) = t p(t) - t*t, and erfc itself to 4e-5 for gradients
+    f = lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1 if z > 1e-20 else 2 / mp.sqrt(mp.pi) - 1  # noqa: E731
+    show("erf f32", f, lambda z: 1 / (f(z) + 1), 0, 0.81, 5)
+    g = lambda t: mp.log(mp.erfc(t)) / t + t  # noqa: E731
+    show("erfc f32", g, lambda t: t * (mp.erfc(t) / mp.erf(t) + 1e-4), 0.9, 6, 7)
     edge = (mp.pi / 4) ** 2
     for name, sins, coss in (("f32", 2, 2), ("f64", 6, 6)):
         f = lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z if z > 1e-18 else -mp.mpf(1) / 6  # noqa: E731

@@ -202,7 +202,10 @@ TABLES: list[tuple[PatternMatcher, dict[str, Case]]] = [
     (
         pm_transcendental,
         {
-            "exp": Case([(XL * 1.4426950408889634).exp2()], [(XL * 1.5).exp2(), XL.exp2()]),
+            "exp": Case(
+                [(XL * (1.4426950408889634 * k)).exp2() for k in (1, -1, 2, -0.5)],
+                [(XL * 1.5).exp2(), XL.exp2(), (XL * (1.4426950408889634 * 3)).exp2()],
+            ),
             "exp2": Case([XL.exp2()], [K.alu(Ops.EXP2)]),
             "log2": Case([XL.log2()], [K.alu(Ops.LOG2)]),
             "sin": Case([XL.sin()], [K.alu(Ops.SIN)]),

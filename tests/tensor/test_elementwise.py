@@ -196,15 +196,21 @@ def test_floor_division_of_infinities(divisor: float) -> None:
 
 NEAR_ZERO = np.array([1e-30, -1e-8, 1e-8, 1e-4, -0.1, 0.29, 0.3, 0.349, 0.36, 0.47, 0.99, 1.0])
 WIDE = np.concatenate([NEAR_ZERO, np.linspace(-9, 9, 181)])
+FAR = np.concatenate([WIDE, [-31.62, 27.45, 80.1]])
+ABOVE_1 = 1 + np.array([0.0, 1.2e-7, 5e-7, 1e-5, 1e-3, 0.01, 0.2499, 0.25, 0.5, 1.0])
 FINE = {
-    "sinh": (np.sinh, WIDE),
+    "sinh": (np.sinh, FAR),
+    "cosh": (np.cosh, FAR),
+    "elu": (lambda x: np.where(x > 0, x, np.expm1(x)), WIDE),
+    "celu": (lambda x: np.where(x > 0, x, np.expm1(x)), WIDE),
+    "selu": (lambda x: np.where(x > 0, x, 1.67326 * np.expm1(x)) * 1.0507, WIDE),
     "asinh": (np.arcsinh, np.array([*WIDE, 1e9, 1e10, -1e10, 1e30, -1e30])),
-    "acosh": (np.arccosh, np.array([1.0, 1.01, 1.5, 2.0, 9.0, 1e9, 1.1e9, 1e30])),
+    "acosh": (np.arccosh, np.array([*ABOVE_1, 9.0, 1e9, 1.1e9, 1e30])),
     "atanh": (np.arctanh, np.concatenate([NEAR_ZERO[:-1], np.linspace(-0.999, 0.999, 101)])),
     "tanh": (np.tanh, WIDE),
     "atan": (np.arctan, np.array([*WIDE, 1e30, -1e30])),
     "asin": (np.arcsin, np.concatenate([NEAR_ZERO, np.linspace(-1, 1, 101)])),
-    "acos": (np.arccos, np.array([-1.0, -0.5, -1e-8, 0.0, 0.5, 0.9, 1.0])),
+    "acos": (np.arccos, np.array([-1.0, -0.9999999, -0.5, -1e-8, 0.0, 0.5, *(2 - ABOVE_1)])),
     "erf": (np.vectorize(math.erf, otypes=[float]), WIDE),
     "softplus": (lambda x: np.logaddexp(x, 0), np.concatenate([WIDE, [-80.0, -30.0, 40.0, 800.0]])),
 }
@@ -219,8 +225,33 @@ def test_functions_keep_their_digits(name: str, dtype: type, tolerance: float) -
     x = points.astype(dtype)
     found = getattr(Tensor(x), name)().numpy()
     assert found.dtype == dtype
-    small = 2e-7 if (name, dtype) == ("acos", np.float32) else 1e-38
-    np.testing.assert_allclose(found, reference(x.astype(float)), rtol=tolerance, atol=small)
+    np.testing.assert_allclose(found, reference(x.astype(float)), rtol=tolerance, atol=1e-38)
+
+
+def test_erf_in_float32_is_right_to_two_units() -> None:
+    x = np.concatenate([np.linspace(-5, 5, 20_001), 10 ** np.linspace(-30, 1, 999)])
+    x = x.astype(np.float32)
+    right = np.array([math.erf(v) for v in x])
+    units = np.abs(Tensor(x).erf().numpy() - right) / np.spacing(np.abs(right).astype(np.float32))
+    assert units.max() < 2
+
+
+@pytest.mark.parametrize("name", ["silu", "gelu", "quick_gelu", "mish", "elu", "celu", "selu"])
+def test_activations_of_halves_are_rounded_once(name: str) -> None:
+    x = np.concatenate([np.linspace(-18, 18, 721), 10 ** np.linspace(-7, 0, 99)])
+    x = np.concatenate([x, -x]).astype(np.float16)
+    right = getattr(Tensor(x.astype(np.float32)), name)().numpy().astype(np.float16)
+    np.testing.assert_array_equal(getattr(Tensor(x), name)().numpy(), right)
+
+
+def test_the_exponential_of_a_multiple_keeps_its_digits() -> None:
+    """exp(-x), exp(x / 2) and the like multiply the factor that log2 e is told by."""
+    x = np.linspace(-40, 40, 1001).astype(np.float32)
+    multiples = [-1.0, 0.5, -2.0]
+    found = [(Tensor(x) * m).exp() for m in multiples]
+    Tensor.realize(*found)
+    for m, t in zip(multiples, found, strict=True):
+        np.testing.assert_allclose(t.numpy(), np.exp(x.astype(float) * m), rtol=2e-7)
 
 
 def test_the_smaller_of_two_summands_counts_in_logaddexp() -> None:
@@ -234,9 +265,14 @@ def test_acosh_is_nan_below_1() -> None:
     assert np.isnan(Tensor([-1e30, -1e10, -2.0, -1.0, 0.0, 0.5]).acosh().numpy()).all()
 
 
-@pytest.mark.parametrize("name", ["sinh", "asinh", "atanh", "tanh", "erf", "softplus", "acosh"])
+SERIES = ["sinh", "asinh", "atanh", "tanh", "erf", "softplus", "acosh", "acos", "elu"]
+INSIDE = (-0.95, 0.95)
+
+
+@pytest.mark.parametrize("name", SERIES)
 def test_gradients_of_series_and_formula_agree(name: str) -> None:
-    low, high = {"acosh": (1.1, 9.0), "atanh": (-0.95, 0.95)}.get(name, (-7.0, 7.0))
+    special = {"acosh": (1.1, 9.0), "atanh": INSIDE, "acos": INSIDE, "elu": (-7.0, -0.01)}
+    low, high = special.get(name, (-7.0, 7.0))
     x, step = np.linspace(low, high, 171), 1e-4
     t = Tensor(x)
     (grad,) = getattr(t, name)().sum().gradient(t)

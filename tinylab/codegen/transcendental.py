@@ -138,11 +138,12 @@ def exp2(x: UOp, u: UOp) -> UOp | None:
 
 
 def exp(x: UOp, c: UOp) -> UOp | None:
-    """2 ** (x * log2 e) = e ** x, without the rounding of the product."""
+    """2 ** (x * log2 e) = e ** x, without the rounding of the product; c holds a power of 2 too."""
     layout = LAYOUTS.get(x.dtype)
     if layout is None:
         return None
-    x = _clamp(x, *layout.exp_range)
+    times = math.copysign(2.0 ** round(math.log2(abs(c.arg) / LOG2_E)), c.arg)
+    x = _clamp(x if times == 1 else x * times, *layout.exp_range)
     shifted = x * LOG2_E + layout.to_nearest
     n = shifted - layout.to_nearest
     high, low = layout.ln2
@@ -152,8 +153,12 @@ def exp(x: UOp, c: UOp) -> UOp | None:
 
 
 def is_log2_e(x: UOp, c: UOp) -> bool:
-    """Whether a factor is log2 e, rounded to the type."""
-    return isinstance(c.arg, float) and math.isclose(c.arg, LOG2_E, rel_tol=1e-7)
+    """Whether a factor is log2 e, rounded to the type, times 1, -1, 2, -1/2 or another such."""
+    if not isinstance(c.arg, float) or not c.arg or not math.isfinite(c.arg):
+        return False
+    mantissa, exponent = math.frexp(abs(c.arg) / LOG2_E)
+    near_1 = min(mantissa * 2 - 1, 1 - mantissa)  # the mantissa stands in [1/2, 1)
+    return near_1 <= 1e-7 and abs(exponent) < 8
 
 
 def _clamp(x: UOp, lo: float, hi: float) -> UOp:

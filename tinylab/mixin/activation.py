@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import least_upper_float
 from tinylab.errors import OperandError
-from tinylab.mixin.approximations import small_log1p
+from tinylab.mixin.approximations import expm1, small_log1p
 from tinylab.mixin.functions import FunctionsMixin
 from tinylab.opcodes import Ops
 
@@ -46,7 +46,7 @@ class ActivationMixin(FunctionsMixin):
 
     def silu(self) -> Self:
         """self * sigmoid(self)."""
-        return self * self.sigmoid()
+        return self._in_float32(lambda x: x * _sigmoid(x))
 
     def swish(self) -> Self:
         """As `silu`."""
@@ -54,7 +54,7 @@ class ActivationMixin(FunctionsMixin):
 
     def quick_gelu(self) -> Self:
         """self * sigmoid(1.702 self)."""
-        return self * (self * 1.702).sigmoid()
+        return self._in_float32(lambda x: x * _sigmoid(x * 1.702))
 
     def gelu(self, approximate: str = "tanh") -> Self:
         """self times the normal distribution's cumulative probability at self.
@@ -63,29 +63,25 @@ class ActivationMixin(FunctionsMixin):
         Source: Hendrycks, Gimpel, "Gaussian Error Linear Units", 2016.
         """
         if approximate == "none":
-            return self * ((self * (1 / math.sqrt(2))).erf() + 1) * 0.5
+            return self._in_float32(lambda x: x * ((x * (1 / math.sqrt(2))).erf() + 1) * 0.5)
         if approximate != "tanh":
             raise OperandError(f"gelu: {approximate=} is unknown", help='use "tanh" or "none"')
-        inner = self * (self.square() * 0.044715 + 1) * math.sqrt(2 / math.pi)
-        # (1 + tanh(u)) / 2 is sigmoid(2u).
-        return self * (inner * 2).sigmoid()
+        return self._in_float32(_tanh_gelu)
 
     def elu(self, alpha: float = 1.0) -> Self:
         """self above 0, alpha * (exp(self) - 1) below."""
-        positive = self > 0
-        return positive.where(self, (positive.where(0, self).exp() - 1) * alpha)
+        return self._in_float32(lambda x: _elu(x, alpha, 1))
 
     def celu(self, alpha: float = 1.0) -> Self:
         """self above 0, alpha * (exp(self / alpha) - 1) below."""
-        positive = self > 0
-        return positive.where(self, ((positive.where(0, self) * (1 / alpha)).exp() - 1) * alpha)
+        return self._in_float32(lambda x: _elu(x, alpha, 1 / alpha))
 
     def selu(self, alpha: float = 1.67326, gamma: float = 1.0507) -> Self:
         """gamma times `elu` with this alpha.
 
         Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
         """
-        return self.elu(alpha) * gamma
+        return self._in_float32(lambda x: _elu(x, alpha, 1) * gamma)
 
     def leaky_relu(self, neg_slope: float = 0.01) -> Self:
         """self above 0, neg_slope * self below."""
@@ -108,7 +104,18 @@ class ActivationMixin(FunctionsMixin):
 
         Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
         """
-        return self * self.softplus().tanh()
+        return self._in_float32(lambda x: x * _softplus(x).tanh())
+
+
+def _elu(x: Any, alpha: float, slope: float) -> Any:
+    """x above 0, alpha * (exp(slope * x) - 1) below, all digits kept near 0."""
+    positive = x > 0
+    return positive.where(x, expm1(positive.where(0, x) * slope) * alpha)
+
+
+def _tanh_gelu(x: Any) -> Any:
+    """x (1 + tanh(u)) / 2 with u = sqrt(2 / pi) (x + 0.044715 x³): that factor is sigmoid(2u)."""
+    return x * _sigmoid(x * (x.square() * 0.044715 + 1) * (2 * math.sqrt(2 / math.pi)))
 
 
 def _sigmoid(x: Any) -> Any:

@@ -26,13 +26,18 @@ _ATAN_Q = (
     1.0, 2.485846490142306297962e1, 1.650270098316988542046e2, 4.328810604912902668951e2,
     4.853903996359136964868e2, 1.945506571482613964425e2,
 )  # fmt: skip
-# The error function: series at 0, 2 / sqrt(pi) times (-1)^n / (n! (2n + 1)).
-_ERF_SERIES = tuple(
-    2 / math.sqrt(math.pi) * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(6, -1, -1)
-)
-# Source: Abramowitz, Stegun, 7.1.26, error below 1.5e-7.
-_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
-# erf(x) = x A(x²) / B(x²) to 0.46875, then 1 - exp(-x²) C(x) / D(x).
+# The error function in float32: erf(x) = x + x P(x²) to 0.9, error below 2e-8; beyond it
+# 1 - exp(t Q(t) - t²) with t = |x|, error below 5e-9. Minimax fits made by
+# tests/codegen/fit_polynomials.py.
+_ERF_NEAR = (
+    -0.000609036015630827, 0.00501196281260043, -0.02677890887306099, 0.11282140809474833,
+    -0.37612523275944176, 0.1283791537975214,
+)  # fmt: skip
+_ERF_FAR = (
+    8.416555525088259e-07, -2.9607988189311243e-05, 0.0004556988829950088, -0.004107775395702771,
+    0.024652646418398982, -0.10718955084982605, 0.3653831560966261, -1.128770906528582,
+)  # fmt: skip
+# In float64: erf(x) = x A(x²) / B(x²) to 0.46875, then 1 - exp(-x²) C(x) / D(x).
 # Source: Cody, "Rational Chebyshev Approximations for the Error Function", 1969.
 _ERF_A = (
     1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2, 3.77485237685302021e2,
@@ -70,6 +75,10 @@ _TANH_SERIES = {False: _tangent_series(5), True: _tangent_series(12)}
 _SINH_SERIES = {
     wide: tuple(1 / math.factorial(2 * n + 1) for n in range(count - 1, -1, -1))
     for wide, count in ((False, 6), (True, 10))
+}
+_EXPM1_SERIES = {
+    wide: tuple(1 / math.factorial(n) for n in range(count, 0, -1))
+    for wide, count in ((False, 7), (True, 13))
 }
 _ATANH_SERIES = {
     wide: tuple(1 / (2 * n + 1) for n in range(count - 1, -1, -1))
@@ -160,11 +169,17 @@ def asinh(x: Any) -> Any:
 
 
 def acosh(x: Any) -> Any:
-    """log(x + sqrt(x² - 1)), the root as one of each factor; log(2x) where 1 is nothing."""
-    far = x > _LARGE
-    middle = far.where(2, x)
+    """log(x + sqrt(x² - 1)); log(1 + z) near 1, where z = u + sqrt(u (u + 2)), u = x - 1.
+
+    log(2x) where 1 is nothing.
+    """
+    near, far = x < 1.25, x > _LARGE
+    u = near.where(x, 1.25) - 1
+    close = small_log1p(u.sqrt() * (u + 2).sqrt() + u)  # each root is NaN below its 0
+    middle = (far | near).where(2, x)
     root = (middle - 1).sqrt() * (middle + 1).sqrt()
-    return far.where(x, middle + root).log() + far.where(math.log(2), 0)
+    value = far.where(x, middle + root).log() + far.where(math.log(2), 0)
+    return near.where(close, value)
 
 
 def atanh(x: Any) -> Any:
@@ -174,21 +189,33 @@ def atanh(x: Any) -> Any:
     return near.where(series, ((1 + x) / (1 - x)).log() * 0.5)
 
 
-def erf(x: Any) -> Any:
-    """An odd function: near 0 the integral of the series or a quotient, then 1 - erfc(|x|)."""
+def acos(x: Any) -> Any:
+    """2 atan(sqrt((1 - |x|) / (1 + |x|))), or pi less that below 0: all digits are kept near 1."""
     negative = x < 0
     magnitude = negative.where(x.neg(), x)
-    near = magnitude < 0.46875
+    angle = atan_to_1(((1 - magnitude) / (1 + magnitude)).sqrt()) * 2
+    return negative.where(math.pi - angle, angle)
+
+
+def expm1(x: Any) -> Any:
+    """exp(x) - 1; a series to 0.35, which keeps all digits of small ones."""
+    near = x.abs() < 0.35
     small = near.where(x, 0)
+    return near.where(polynomial(small, _EXPM1_SERIES[_wide(x)]) * small, x.exp() - 1)
+
+
+def erf(x: Any) -> Any:
+    """An odd function: x times a polynomial or a quotient near 0, then 1 - erfc(|x|)."""
+    negative = x < 0
+    magnitude = negative.where(x.neg(), x)
+    near = magnitude < (0.46875 if _wide(x) else 0.9)
+    small = near.where(x, 0)
+    square = small.square()
+    m = (magnitude > _ERF_END).where(_ERF_END, magnitude)
     if _wide(x):
-        square = small.square()
         series = polynomial(square, _ERF_A) / polynomial(square, _ERF_B) * small
-        m = (magnitude > _ERF_END).where(_ERF_END, magnitude)
-        rest = polynomial(m, _ERF_C) / polynomial(m, _ERF_D)
+        rest = polynomial(m, _ERF_C) / polynomial(m, _ERF_D) * m.square().neg().exp()
     else:
-        series = _odd(small, _ERF_SERIES)
-        m = magnitude
-        t = (m * 0.3275911 + 1).reciprocal()
-        rest = polynomial(t, _ERF) * t
-    value = 1 - rest * m.square().neg().exp()
-    return near.where(series, negative.where(value.neg(), value))
+        series = polynomial(square, _ERF_NEAR) * small + small
+        rest = (polynomial(m, _ERF_FAR) * m - m.square()).exp()
+    return near.where(series, negative.where(rest - 1, 1 - rest))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tinylab.dtype import ConstType, dtypes
 from tinylab.mixin.approximations import (
+    acos,
     acosh,
     asinh,
     atan,
@@ -92,7 +93,7 @@ class FunctionsMixin(ElementwiseMixin):
 
     def acos(self) -> Self:
         """The angle in [0, pi] whose cosine is self; NaN beyond 1."""
-        return self._in_float32(lambda x: math.pi / 2 - x.asin())
+        return self._in_float32(acos)
 
     def atan(self) -> Self:
         """The angle in [-pi/2, pi/2] whose tangent is self."""
@@ -125,8 +126,7 @@ class FunctionsMixin(ElementwiseMixin):
     def erf(self) -> Self:
         """The error function.
 
-        Source: Abramowitz, Stegun, "Handbook of Mathematical Functions", 7.1.26; float64: Cody,
-        "Rational Chebyshev Approximations for the Error Function", 1969.
+        Source: in float64 Cody, "Rational Chebyshev Approximations for the Error Function", 1969.
         """
         return self._in_float32(erf)
 
