@@ -140,3 +140,15 @@ def test_a_copy_reads_a_piece_of_a_buffer_in_place() -> None:
 
 def test_a_value_of_a_float_stays_as_it_is_without_settings() -> None:
     assert schedule((tensor(4) + 1).contiguous())[0].linear.src[0].src[1].dtype is F32
+
+
+def test_what_is_used_several_times_counts_once():
+    """Two expressions of some 700 operations each, of one value: each is one kernel."""
+    start = tensor(1).alu(Ops.SIN)
+    found = []
+    for n in (2.0, 3.0):
+        y = start * n
+        for _ in range(8):
+            y = y * y.alu(Ops.SIN) + y
+        found.append(y)
+    assert len(check(*found).linear.src) == 2

@@ -67,9 +67,9 @@ class Costs:
 
     def where_to_cut(self, x: UOp) -> UOp | None:
         """The value to store so that x costs less; None if it does not cost too much."""
-        self._update_below(x)
-        if self._found[x].cost <= KERNEL_LIMIT:
+        if self._counted(x) <= KERNEL_LIMIT:
             return None
+        self._update_below(x)
         waists = list(self._waists(x))
         return next(filter(self._is_closed, waists), waists[0] if waists else x)
 
@@ -128,6 +128,12 @@ class Costs:
         """The costs of x and of what it is worked out from, now that more is stored."""
         for u in sorted(self._below(x), key=self._number.__getitem__):
             self._update(u)
+
+    def _counted(self, x: UOp) -> int:
+        """What x costs, each value below counted once."""
+        cost = sum(map(_weight, self._below(x)))
+        self._found[x] = self._found[x]._replace(cost=cost)
+        return cost
 
     def _below(self, x: UOp) -> dict[UOp, None]:
         """All that is worked out for x, with x."""
