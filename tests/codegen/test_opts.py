@@ -22,10 +22,12 @@ from tests.codegen.kernels import (
 )
 from tests.codegen.test_kernels import assert_equal_arrays
 from tests.oracle import run_kernel
+from tinylab import Tensor
 from tinylab.codegen import PASSES, SIMPLIFY, do_to_program, to_program
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps
 from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.device import Device
+from tinylab.engine.linear import run_linear
 from tinylab.helpers.context import Context
 from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import AxisType, Ops
@@ -361,3 +363,35 @@ def test_a_graph_does_not_grow_with_its_tile() -> None:
 
     small = nodes(Opt(OptOps.UPCAST, 1, 2), Opt(OptOps.UPCAST, 0, 2))
     assert nodes(Opt(OptOps.UPCAST, 1, 16), Opt(OptOps.UPCAST, 0, 8)) == small
+
+
+def tall(rows: int, cols: int) -> tuple[Any, Any]:
+    """(opts, program) of a matrix times a vector on a grid, after it gave what numpy gives."""
+    a = np.arange(rows * cols, dtype=np.float32).reshape(rows, cols) % 7
+    x = np.arange(cols, dtype=np.float32) % 5
+    product = (Tensor(a, device="PYTHON") * Tensor(x, device="PYTHON")).sum(1)
+    linear = product.schedule_linear()
+    program = to_program(linear.src[0].src[0], renderer("PYTHON"))
+    run_linear(linear)
+    assert np.array_equal(product.numpy(), a @ x)
+    return program.src[0].arg.applied_opts, program
+
+
+def test_a_matrix_times_a_vector_goes_its_own_way_on_a_grid() -> None:
+    chosen, _ = tall(32, 16)
+    assert chosen == (
+        Opt(OptOps.GROUP, 0, 8), Opt(OptOps.LOCAL, 0, 4), Opt(OptOps.UPCAST, 0, 4),
+    )  # fmt: skip
+    with Context(MV_THREADS_PER_ROW=4, MV_BLOCKSIZE=2, MV_ROWS_PER_THREAD=1):
+        assert tall(32, 16)[0] == (Opt(OptOps.GROUP, 0, 4), Opt(OptOps.LOCAL, 0, 2))
+    with Context(MV=0):
+        assert tall(32, 16)[0] != chosen
+    assert tall(30, 16)[0] != chosen  # rows that do not divide
+
+
+def test_no_workgroups_where_they_are_switched_off() -> None:
+    with Context(NOLOCALS=1):
+        chosen, program = tall(32, 16)
+    assert chosen[0].op is OptOps.NOLOCALS
+    assert not {o.op for o in chosen} & {OptOps.LOCAL, OptOps.GROUP, OptOps.GROUPTOP}
+    assert program.arg.local_size is None or set(program.arg.local_size) == {1}

@@ -11,6 +11,7 @@ import pytest
 
 from tinylab import Context, GlobalCounters, Tensor, Variable, record
 from tinylab.engine import realize
+from tinylab.errors import CompileError
 from tinylab.opcodes import Ops
 
 
@@ -383,3 +384,25 @@ def test_the_buffers_of_a_value_on_several_devices():
     found = x.uop.buffer
     assert (found.device, found.size) == (("CPU", "CPU:1"), 4)
     assert [list(b.numpy()) for b in found.bufs] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize(
+    "setting", [{"TRANSCENDENTAL": 2}, {"EMULATED_DTYPES": "half"}, {"NUM_CPU_THREADS": 1}]
+)
+def test_what_a_program_depends_on_is_part_of_its_key(setting):
+    x = Tensor([1.0, 2.0]).realize()
+    (x.exp2() + 3).realize()
+    with Context(**setting):
+        known = len(realize.schedule_cache)
+        (x.exp2() + 3).realize()
+        assert len(realize.schedule_cache) == known + 1
+        (x.exp2() + 3).realize()
+        assert len(realize.schedule_cache) == known + 1
+
+
+def test_a_program_that_must_not_be_compiled_is_named():
+    x = Tensor([1.0, 2.0]).realize()
+    refused = pytest.raises(CompileError, match="must be compiled, and ASSERT_COMPILE is set")
+    with Context(ASSERT_COMPILE=1, CACHELEVEL=0), refused:
+        (x * 0.123456).realize()
+    assert (x * 0.5).tolist() == [0.5, 1.0]

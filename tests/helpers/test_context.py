@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -59,6 +60,29 @@ def test_a_setting_that_would_do_nothing_is_refused(name):
         assert setting == setting.default
     done = fresh("import tinylab.helpers", **{name: str(other)})
     assert f"{name}={other} is not supported" in done.stderr
+
+
+IDLE = {name: s for name, s in SETTINGS.items() if s.idle}
+
+
+@pytest.mark.parametrize("name", sorted(IDLE))
+def test_a_setting_without_effect_says_so_once(name, monkeypatch):
+    setting = IDLE[name]
+    monkeypatch.setattr(setting, "_met", (setting.default,))
+    other = setting.default + ("1" if isinstance(setting.default, str) else 1)
+    told = pytest.warns(UserWarning, match=f"^{name}={other} has no effect: .")
+    with told, Context(**{name: other}):
+        assert setting == other
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with Context(**{name: other}), Context(**{name: setting.default}):
+            assert setting == setting.default
+
+
+def test_the_environments_too():
+    done = fresh("import tinylab.helpers", BEAM="2", TC="0", PARALLEL="1")
+    assert "BEAM=2 has no effect: kernels are not searched yet" in done.stderr
+    assert done.stderr.count("has no effect") == 1
 
 
 def test_context_nests_and_gives_back():

@@ -12,6 +12,7 @@ import pytest
 from tinylab import Context, Tensor, dtypes, nn
 from tinylab.errors import OptimizerError
 from tinylab.nn import optim
+from tinylab.opcodes import Ops
 
 Array = np.ndarray[Any, Any]
 START = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]], np.float32)
@@ -226,3 +227,20 @@ def test_a_fused_optimizer_keeps_one_flat_state_and_does_the_same(name: str) -> 
         assert (set(state) == {(31,), (3,)}) == bool(fuse)
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_a_rate_can_be_a_constant_of_the_kernels() -> None:
+    steps = []
+    for constant in (0, 1):
+        with Context(CONST_LR=constant, TRAINING=1):
+            p = Tensor([1.0, 2.0]).realize()
+            found = optim.SGD([p], lr=0.5)
+            assert (found.lr.uop.base.op is Ops.CONST) == bool(constant)
+            for _ in range(2):
+                p.square().sum().backward()
+                found.step()
+                found.zero_grad()
+            steps.append(p.tolist())
+            found.lr.assign(Tensor([0.25]))
+            assert found.lr.item() == 0.25
+    assert steps[0] == steps[1]

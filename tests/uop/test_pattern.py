@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tinylab.dtype import dtypes
+from tinylab.helpers.context import Context
 from tinylab.uop.ops import GroupOp, Ops, PatternMatcher, Rule, UOp, UPat
 
 x, y, z = (UOp.variable(n, 0, 9) for n in "xyz")
@@ -345,3 +346,12 @@ def test_rows_of_a_table_say_where_they_stand() -> None:
     for table, file in ((pm_identities, "identities.py"), (pm_masks, "masks.py")):
         assert {rule.place[0].rsplit("/", 1)[1] for rule in table.rules} == {file}
         assert len({rule.place[1] for rule in table.rules}) == len(table.rules)
+
+
+def test_patterns_are_walked_over_where_compiling_them_is_switched_off() -> None:
+    rule = Rule("zero", "x + 0 -> x", UPat.var("x") + 0, lambda x: x)
+    with Context(UPAT_COMPILE=0):
+        x = UOp.variable("x", 0, 9)
+        assert PatternMatcher([rule]).rewrite(x + 0) is x
+        assert PatternMatcher([rule]).rewrite(x + 1) is None
+    assert rule._match is None

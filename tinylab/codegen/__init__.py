@@ -37,7 +37,13 @@ from tinylab.errors import CodegenError, ContractError
 from tinylab.helpers.context import (
     DISABLE_FAST_IDIV,
     EMULATED_DTYPES,
+    MV,
+    MV_BLOCKSIZE,
+    MV_ROWS_PER_THREAD,
+    MV_THREADS_PER_ROW,
+    NOLOCALS,
     NOOPT,
+    NUM_CPU_THREADS,
     SPEC,
     TRANSCENDENTAL,
     Context,
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LOWER",
     "PASSES",
+    "SETTINGS",
     "SIMPLIFY",
     "apply_opts",
     "do_to_program",
@@ -68,6 +75,21 @@ __all__ = [
     "line_rewrite",
     "to_program",
 ]
+
+
+# What a program depends on besides its kernel and its target.
+SETTINGS = (
+    NOOPT,
+    NOLOCALS,
+    TRANSCENDENTAL,
+    EMULATED_DTYPES,
+    DISABLE_FAST_IDIV,
+    NUM_CPU_THREADS,
+    MV,
+    MV_BLOCKSIZE,
+    MV_THREADS_PER_ROW,
+    MV_ROWS_PER_THREAD,
+)
 
 
 def apply_opts(sink: UOp, ren: Renderer) -> UOp:
@@ -241,10 +263,7 @@ def to_program(sink: UOp, ren: Renderer, compiler: Any = None, fresh: bool = Fal
         type(ren),
         ren.target,
         compiler is not None,
-        NOOPT.value,
-        TRANSCENDENTAL.value,
-        EMULATED_DTYPES.value,
-        DISABLE_FAST_IDIV.value,
+        *(setting.value for setting in SETTINGS),
     )
     found = None if fresh else _programs.get(key)
     if found is None:

@@ -12,7 +12,7 @@ from tinylab.device.buffer import Allocator, Opaque
 from tinylab.dtype import DType
 from tinylab.errors import CompileError, DeviceError
 from tinylab.helpers.cache import diskcache_get, diskcache_put
-from tinylab.helpers.context import CCACHE, DEV
+from tinylab.helpers.context import ASSERT_COMPILE, CCACHE, DEV
 from tinylab.helpers.text import select_by_name
 from tinylab.target import Target
 
@@ -33,12 +33,20 @@ class Compiler:
     def compile_cached(self, src: str) -> bytes:
         """The same, kept on disk by text, compiler and version."""
         if self.cachekey is None or not CCACHE:
-            return self.compile(src)
+            return self._asked_for(src)
         version = getattr(sys.modules["tinylab"], "__version__", "")
         key = f"{version}/{hashlib.sha256(src.encode()).hexdigest()}"
         table = f"compile_{self.cachekey}"
         lib = diskcache_get(table, key)
-        return lib if isinstance(lib, bytes) else diskcache_put(table, key, self.compile(src))
+        return lib if isinstance(lib, bytes) else diskcache_put(table, key, self._asked_for(src))
+
+    def _asked_for(self, src: str) -> bytes:
+        if ASSERT_COMPILE:
+            raise CompileError(
+                "a program must be compiled, and ASSERT_COMPILE is set",
+                help="run once without it: the cache on disk keeps what was compiled",
+            )
+        return self.compile(src)
 
     def assembly(self, src: str) -> str:
         """The assembly text of what ``compile`` makes, with debug locations where there are any."""

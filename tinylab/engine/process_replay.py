@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tinylab import codegen
 from tinylab.codegen import do_to_program
 from tinylab.device import Device
 from tinylab.engine.as_rows import from_rows, opts_from_rows, opts_to_rows, to_rows
@@ -32,7 +33,7 @@ from tinylab.trace import events
 from tinylab.uop.ops import UOp
 
 # What the text of a kernel depends on besides the kernel and its target.
-_KEPT = ("NOOPT", "TRANSCENDENTAL", "EMULATED_DTYPES", "DISABLE_FAST_IDIV", "NOLOCALS")
+_KEPT = tuple(setting.key for setting in codegen.SETTINGS)
 
 _lock = threading.Lock()
 _paths: list[Path] = []  # where captures that are open write to

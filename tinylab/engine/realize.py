@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tinylab import codegen, schedule
 from tinylab.device import Buffer, Device, MultiBuffer, Owner
 from tinylab.dtype import strong_dtype
 from tinylab.engine.buffers import Arguments, memory_of
@@ -19,13 +21,15 @@ from tinylab.helpers.context import (
     DEBUG,
     DEV,
     NO_MEMORY_PLANNER,
-    NOOPT,
+    PROFILE,
     SCACHE,
     SPEC,
+    TRACK_MATCH_STATS,
+    VIZ,
 )
 from tinylab.helpers.measure import disable_gc
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.schedule import SETTINGS, Callified, callify, create_schedule
+from tinylab.schedule import Callified, callify, create_schedule
 from tinylab.schedule.effects import copied_first, is_write
 from tinylab.schedule.keep_old_values import reads_of_states, storage_of
 from tinylab.trace import events
@@ -36,8 +40,10 @@ from tinylab.uop.intern import make
 from tinylab.uop.ops import KernelInfo, UOp, spec_tensor, type_verify
 
 LiveUops = Callable[[], Iterable[UOp]]
-_Key = tuple[UOp, str, int, int, str, tuple[int, ...]]
+_Key = tuple[UOp, str, int, str, tuple[Any, ...]]
+_SETTINGS = (*schedule.SETTINGS, *codegen.SETTINGS)
 _MOST_PLANS = 2048
+_WATCHING = (VIZ, PROFILE, TRACK_MATCH_STATS)
 # By callified body: what was scheduled and compiled for it.
 schedule_cache: OrderedDict[_Key, Plan] = OrderedDict()
 
@@ -176,6 +182,9 @@ def realize_uops(
     targets = list(dict.fromkeys(t for u in uops if (t := to_store(u)) is not None))
     if not targets:
         return {}
+    if any(setting.everywhere for setting in _WATCHING):
+        # By name: what looks on stands above, and is not needed to compute.
+        importlib.import_module("tinylab.lab.whole_process").watch()
     writes = _writes_below(UOp.sink(*targets))
     asked = set(targets)
     shown: dict[UOp, UOp] = {}
@@ -328,8 +337,8 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     Whoever listens for the first time hears the whole of it: then it is made again.
     """
     # DEV's text, not the target that follows from it: that takes 8 us to work out.
-    settings = tuple([s.value for s in SETTINGS])
-    key = (called.body, DEV.value, NOOPT.value, NO_MEMORY_PLANNER.value, device, settings)
+    settings = tuple([s.value for s in _SETTINGS])
+    key = (called.body, DEV.value, NO_MEMORY_PLANNER.value, device, settings)
     fresh = wants(("schedule", *key))
     plan = schedule_cache.get(key) if SCACHE and not fresh else None
     if plan is not None:
@@ -341,8 +350,8 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     if fresh:
         callify(sink, by_rules=True)  # only to be heard
     with events.span("schedule", "schedule"), disable_gc():
-        schedule = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
-    plan = schedule_cache[key] = Plan(schedule, Arguments(schedule.linear), fresh=fresh)
+        made = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
+    plan = schedule_cache[key] = Plan(made, Arguments(made.linear), fresh=fresh)
     if runs_now():
         plan.compile()
     while len(schedule_cache) > _MOST_PLANS:

@@ -15,6 +15,7 @@ import contextvars
 import functools
 import importlib
 import os
+import warnings
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -68,15 +69,26 @@ class ContextVar(Generic[T]):
     DEBUG = ContextVar("DEBUG", 0, "what to print");  DEBUG >= 2  ->  False
     """
 
-    def __init__(self, key: str, default_value: T, help: str = "", lacks: str = "") -> None:
+    def __init__(
+        self,
+        key: str,
+        default_value: T,
+        help: str = "",
+        lacks: str = "",
+        idle: str = "",
+        met: tuple[T, ...] = (),
+    ) -> None:
         """The setting called `key`.
 
         lacks: what tinylab lacks for it; then a value other than the default is refused.
+        idle: why it does nothing, though results are right without it; then a value other than the
+        default is told once in a warning, unless it is among those that are met anyway.
         """
         if key in SETTINGS:
             raise SettingError(f"attempt to recreate ContextVar {key}")
         self.key, self.help, self.lacks = key, help, lacks
         self.default: T = default_value
+        self.idle, self._met = idle, (default_value, *met)
         self._everywhere: T = self.checked(getenv(key, default_value))
         # What a Context has set in this thread; the empty tuple where none has.
         self._here: contextvars.ContextVar[tuple[T] | tuple[()]]
@@ -96,6 +108,11 @@ class ContextVar(Generic[T]):
         else:
             self._everywhere = self.checked(new)
 
+    @property
+    def everywhere(self) -> T:
+        """The value of the process: the environment's, or one that was assigned."""
+        return self._everywhere
+
     def checked(self, new: Any) -> T:
         """A value that this setting can have, out of another setting too.
 
@@ -110,6 +127,9 @@ class ContextVar(Generic[T]):
         for kind, what, asked in _VALUES:
             if isinstance(self.default, kind) and not hasattr(new, asked):
                 raise SettingError(f"{self.key} is {what}, not {new!r}", help=self.help or None)
+        if self.idle and new not in self._met:
+            self._met = (*self._met, new)  # told once
+            warnings.warn(f"{self.key}={new} has no effect: {self.idle}", stacklevel=4)
         return cast("T", new)
 
     def enter(self, new: T) -> contextvars.Token[Any]:
@@ -248,11 +268,15 @@ def _cpu_count() -> int:
 # *** what to run on, what to show
 DEV = DevSetting("DEV", "", "[INTERFACE[:indices]+]DEVICE[:RENDERER[:arch]]; several with ;")
 DEBUG = ContextVar("DEBUG", 0, "1 schedules, 2 kernels, 3 opts, 4 source, 5 graph, 7 assembly")
-VIZ = ContextVar("VIZ", 0, "record every rewrite and show it on exit; negative only saves")
-PROFILE = ContextVar("PROFILE", abs(VIZ.value), "save a profile on exit")
+VIZ = ContextVar(
+    "VIZ", 0, "record the process to a file, and say on exit how to look at it; negative only saves"
+)
+PROFILE = ContextVar("PROFILE", abs(VIZ.value), "save a profile of the process on exit")
 TRACEMETA = ContextVar("TRACEMETA", 1, "keep the Tensor method beside each node")
 TRACK_MATCH_STATS = ContextVar(
-    "TRACK_MATCH_STATS", 2 if VIZ else 0, "1 statistics, 2 matches, 3 print"
+    "TRACK_MATCH_STATS",
+    2 if VIZ else 0,
+    "of the process, on exit: 1 prints statistics of rules, 2 saves all matches, 3 both",
 )
 NO_COLOR = ContextVar("NO_COLOR", 0, "no colours in printed text")
 
@@ -284,7 +308,10 @@ TRANSCENDENTAL = ContextVar(
 )
 _NO_IMAGES = "there are no image buffers"
 FLOAT16 = ContextVar("FLOAT16", 0, "image data in half", lacks=_NO_IMAGES)
-ALLOW_TF32 = ContextVar("ALLOW_TF32", 0, "tensor cores may round float32 inputs")
+_NO_TENSOR_CORES = "no device that is there has tensor cores"
+ALLOW_TF32 = ContextVar(
+    "ALLOW_TF32", 0, "tensor cores may round float32 inputs", idle=_NO_TENSOR_CORES
+)
 TRAINING = ContextVar("TRAINING", 0, "1 while training: dropout, batchnorm, Optimizer.step")
 
 # *** scheduling
@@ -319,11 +346,18 @@ OPENPILOT_HACKS = ContextVar(
 # *** code generation
 NOOPT = ContextVar("NOOPT", 0, "no heuristics: axes stay as written")
 NOLOCALS = ContextVar("NOLOCALS", 0, "no workgroups")
-BEAM = ContextVar("BEAM", 0, "candidates that search keeps; 0 is off")
-# Permissions for targets that have tensor cores; none has any yet, and OptOps.TC says so.
-USE_TC = ContextVar("TC", 1, "tensor cores: 0 off, 1 on, 2 their shape only")
-TC_SELECT = ContextVar("TC_SELECT", -1, "which tensor core; -1 any that fits")
-TC_OPT = ContextVar("TC_OPT", 0, "1 several reduces and casts, 2 padding too")
+_NO_SEARCH = "kernels are not searched yet; their opts come from heuristics, or from a bench"
+BEAM = ContextVar("BEAM", 0, "candidates that search keeps; 0 is off", idle=_NO_SEARCH)
+# Permissions for targets that have tensor cores; OptOps.TC says so too.
+USE_TC = ContextVar(
+    "TC", 1, "tensor cores: 0 off, 1 on, 2 their shape only", idle=_NO_TENSOR_CORES, met=(0,)
+)
+TC_SELECT = ContextVar(
+    "TC_SELECT", -1, "which tensor core; -1 any that fits", idle=_NO_TENSOR_CORES
+)
+TC_OPT = ContextVar(
+    "TC_OPT", 0, "1 several reduces and casts, 2 padding too", idle=_NO_TENSOR_CORES
+)
 USE_ATOMICS = ContextVar(
     "USE_ATOMICS", 0, "rows that were read get their gradients added one by one, where they lie"
 )
@@ -337,22 +371,38 @@ DISABLE_FAST_IDIV = ContextVar(
     "DISABLE_FAST_IDIV", 1, "0 = constant division by multiply and shift"
 )
 NUM_CPU_THREADS = ContextVar("NUM_CPU_THREADS", _cpu_count(), "most threads of a CPU kernel")
-MV = ContextVar("MV", 1, "matrix-vector heuristic")
+MV = ContextVar("MV", 1, "matrix times vector in its own way, on targets with workgroups")
 MV_BLOCKSIZE = ContextVar("MV_BLOCKSIZE", 4, "its workgroup rows")
 MV_THREADS_PER_ROW = ContextVar("MV_THREADS_PER_ROW", 8, "its threads per row")
 MV_ROWS_PER_THREAD = ContextVar("MV_ROWS_PER_THREAD", 4, "its rows per thread")
 
 # *** search
-IGNORE_BEAM_CACHE = ContextVar("IGNORE_BEAM_CACHE", 0, "search again what was searched before")
-BEAM_DEBUG = ContextVar("BEAM_DEBUG", 0, "print each candidate")
-BEAM_UOPS_MAX = ContextVar("BEAM_UOPS_MAX", 3000, "most uops of a candidate")
-BEAM_UPCAST_MAX = ContextVar("BEAM_UPCAST_MAX", 256, "most lanes of a candidate")
-BEAM_LOCAL_MAX = ContextVar("BEAM_LOCAL_MAX", 1024, "largest workgroup of a candidate")
-BEAM_TIMEOUT_SEC = ContextVar("BEAM_TIMEOUT_SEC", 10, "seconds a candidate may take to compile")
-BEAM_MIN_PROGRESS = ContextVar("BEAM_MIN_PROGRESS", "0.01", "microseconds of gain worth a round")
-BEAM_PADTO = ContextVar("BEAM_PADTO", 0, "let search pad axes")
-BEAM_STRICT_MODE = ContextVar("BEAM_STRICT_MODE", 0, "a candidate that fails is an error")
-JITBEAM = ContextVar("JITBEAM", 0, "BEAM inside a captured function; 0 = BEAM")
+IGNORE_BEAM_CACHE = ContextVar(
+    "IGNORE_BEAM_CACHE", 0, "search again what was searched before", idle=_NO_SEARCH
+)
+IGNORE_JIT_FIRST_BEAM = ContextVar(
+    "IGNORE_JIT_FIRST_BEAM",
+    0,
+    "no search in the first call of a captured function",
+    idle=_NO_SEARCH,
+)
+BEAM_DEBUG = ContextVar("BEAM_DEBUG", 0, "print each candidate", idle=_NO_SEARCH)
+BEAM_UOPS_MAX = ContextVar("BEAM_UOPS_MAX", 3000, "most uops of a candidate", idle=_NO_SEARCH)
+BEAM_UPCAST_MAX = ContextVar("BEAM_UPCAST_MAX", 256, "most lanes of a candidate", idle=_NO_SEARCH)
+BEAM_LOCAL_MAX = ContextVar(
+    "BEAM_LOCAL_MAX", 1024, "largest workgroup of a candidate", idle=_NO_SEARCH
+)
+BEAM_TIMEOUT_SEC = ContextVar(
+    "BEAM_TIMEOUT_SEC", 10, "seconds a candidate may take to compile", idle=_NO_SEARCH
+)
+BEAM_MIN_PROGRESS = ContextVar(
+    "BEAM_MIN_PROGRESS", "0.01", "microseconds of gain worth a round", idle=_NO_SEARCH
+)
+BEAM_PADTO = ContextVar("BEAM_PADTO", 0, "let search pad axes", idle=_NO_SEARCH)
+BEAM_STRICT_MODE = ContextVar(
+    "BEAM_STRICT_MODE", 0, "a candidate that fails is an error", idle=_NO_SEARCH
+)
+JITBEAM = ContextVar("JITBEAM", 0, "BEAM inside a captured function; 0 = BEAM", idle=_NO_SEARCH)
 
 # *** capture and replay
 JIT = ContextVar("JIT", 1, "0 off, 1 on, 2 without graphs")
@@ -361,9 +411,32 @@ UNSAFE_ALLOW_JIT_BUFFER = ContextVar(
 )
 JIT_BATCH_SIZE = ContextVar("JIT_BATCH_SIZE", 32, "kernels of the first graph; doubles from there")
 CAPTURING = ContextVar("CAPTURING", 1, "0 = captures do not record")
+GRAPH_ONE_KERNEL = ContextVar(
+    "GRAPH_ONE_KERNEL",
+    0,
+    "a launch of many for one kernel too",
+    idle="a captured kernel that is alone is launched so anyway",
+)
 
 # *** caches
 SCACHE = ContextVar("SCACHE", 1, "keep schedules")
 CCACHE = ContextVar("CCACHE", 1, "keep compiled programs on disk")
 CACHELEVEL = ContextVar("CACHELEVEL", 2, "0 = no disk cache at all")
-PARALLEL = ContextVar("PARALLEL", 0 if VIZ else _cpu_count(), "processes that compile")
+ASSERT_COMPILE = ContextVar("ASSERT_COMPILE", 0, "1 = a program that must be compiled is an error")
+PARALLEL = ContextVar(
+    "PARALLEL",
+    0 if VIZ else _cpu_count(),
+    "processes that compile candidates of a search",
+    idle=_NO_SEARCH,
+    met=(0, 1),
+)
+
+# *** the rest
+UPAT_COMPILE = ContextVar("UPAT_COMPILE", 1, "0 = patterns are walked over, not compiled")
+CONST_LR = ContextVar("CONST_LR", 0, "an optimizer's rate is a constant of its kernels")
+DEBUG_GC = ContextVar(
+    "DEBUG_GC", 0, "print what the collector frees", idle="nothing here waits for the collector"
+)
+HCQ_VISIBLE_DEVICES = ContextVar(
+    "HCQ_VISIBLE_DEVICES", "", "GPUs by number", idle="no device that is there is a GPU of its own"
+)

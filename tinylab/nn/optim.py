@@ -8,7 +8,7 @@ from typing import Any
 from tinylab.dtype import dtypes
 from tinylab.errors import OperandError, OptimizerError
 from tinylab.helpers.arguments import explained, explained_class
-from tinylab.helpers.context import FUSE_OPTIM, TRAINING
+from tinylab.helpers.context import CONST_LR, FUSE_OPTIM, TRAINING
 from tinylab.helpers.seq import dedup
 from tinylab.tensor import Tensor, realize_all
 
@@ -48,7 +48,12 @@ class Optimizer:
         self.buffers: list[Tensor] = []
         self.fused = bool(fused)
         self.packs = _packs(self.params) if self.fused else [[i] for i in range(len(self.params))]
-        self.lr = Tensor([float(lr)], device=self.device, dtype=_rate_dtype(self.params))
+        dtype = _rate_dtype(self.params)
+        self.lr = (
+            Tensor.const(float(lr), dtype).reshape(1)
+            if CONST_LR
+            else Tensor([float(lr)], device=self.device, dtype=dtype)
+        )
 
     def _state(self) -> list[Tensor]:
         """Zeros for each parameter, or for each pack of them."""

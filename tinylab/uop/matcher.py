@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import ContractError
+from tinylab.helpers.context import UPAT_COMPILE
 from tinylab.opcodes import Ops
 from tinylab.uop.compiled import Matcher, compile_rule, interpret_rule
 from tinylab.uop.pattern import Place, UPat, place_of_caller
@@ -123,7 +124,7 @@ class PatternMatcher:
         rows = [
             (
                 _mask(rule.pattern.early_reject),
-                rule.match if self.compiled else rule.interpreted(),
+                rule.match if self.compiled and UPAT_COMPILE else rule.interpreted(),
                 rule,
             )
             for rule in self.rules

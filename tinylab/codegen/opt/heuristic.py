@@ -16,6 +16,13 @@ from tinylab.codegen.opt.actions import max_threads
 from tinylab.codegen.opt.strides import Access, accesses
 from tinylab.codegen.range_tools import FREE_KINDS, size_of
 from tinylab.dtype import dtypes
+from tinylab.helpers.context import (
+    MV,
+    MV_BLOCKSIZE,
+    MV_ROWS_PER_THREAD,
+    MV_THREADS_PER_ROW,
+    NOLOCALS,
+)
 from tinylab.opcodes import AxisType, Ops
 
 if TYPE_CHECKING:
@@ -316,7 +323,11 @@ def _row_reduction(k: Scheduler, vector: UOp, width: int, tile: dict[RangeArg, i
 
 def _for_grid(k: Scheduler) -> None:
     """Workgroups for a target that has them: vectors, a grouped reduce, then local axes."""
+    if NOLOCALS:
+        k.apply_opt(Opt(OptOps.NOLOCALS))
     found = accesses(k.ast)
+    if MV and _matrix_vector(k, found):
+        return
     outputs = math.prod(_int_size(r) for r in _ranges(k, *FREE_KINDS))
     reduces = _ranges(k, AxisType.REDUCE)
     if reduces and outputs <= 2048 and k.ren.has_shared:
@@ -329,6 +340,35 @@ def _for_grid(k: Scheduler) -> None:
         _first_that_works(k, OptOps.UPCAST, stepping[::-1], (4, 2))
     _small_unroll(k)
     _local_axes(k)
+
+
+def _matrix_vector(k: Scheduler, found: list[Access]) -> bool:
+    """Rows of a matrix times a vector: threads share each row, and keep several rows going.
+
+    A row lies along the reduce, and what it is multiplied with is the same for all rows.
+    """
+    reduces, grid = _ranges(k, AxisType.REDUCE), _ranges(k, AxisType.GLOBAL)
+    if len(reduces) != 1 or k.dont_use_locals or not k.ren.has_shared:
+        return False
+    inner = [a for a in found if a.in_reduce and not a.is_store]
+    if not any(all(a.stride(r) == 0 for r in grid) and a.stride(reduces[0]) for a in inner):
+        return False
+    threads, block, rows = (s.value for s in (MV_THREADS_PER_ROW, MV_BLOCKSIZE, MV_ROWS_PER_THREAD))
+    for row in grid:
+        lies_along = any(a.stride(reduces[0]) == 1 and a.stride(row) for a in inner)
+        fits = _int_size(row) % (block * rows) == 0 and _int_size(reduces[0]) % threads == 0
+        if lies_along and fits:
+            steps = (
+                (OptOps.GROUP, reduces[0], threads),
+                (OptOps.LOCAL, row, block),
+                (OptOps.UPCAST, row, rows),
+            )
+            for op, rng, amount in steps:
+                now = _find(k, rng)
+                if amount > 1 and now is not None:
+                    _try(k, op, now, amount)
+            return True
+    return False
 
 
 def _first_that_works(
