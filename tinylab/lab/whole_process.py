@@ -70,7 +70,7 @@ def _tell(statistics: Statistics | None, block: ExitStack, seen: Any, recorded: 
     if VIZ.everywhere < 0:
         return
     if recorded:
-        print(f"its passes, matches and kernels: tinylab trace {path}")
+        print(f"its passes, matches and kernels: tinylab view {path}, or tinylab trace {path}")
     if PROFILE.everywhere:
         print(f"its times: tinylab profile {path}")
 
