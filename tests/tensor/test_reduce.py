@@ -7,7 +7,8 @@ import pytest
 
 from tests.tensor.rows_reduce import ROWS
 from tests.tensor.table import table_tests
-from tinylab import Tensor
+from tinylab import Tensor, dtypes
+from tinylab.errors import ShapeError
 
 test_value, test_gradient = table_tests(ROWS)
 
@@ -18,3 +19,15 @@ def test_exponentials_of_no_elements(shape: tuple[int, ...]) -> None:
     assert x.softmax().shape == x.log_softmax().shape == shape
     assert x.softmax().numpy().shape == shape
     np.testing.assert_array_equal(x.logsumexp(-1).numpy(), np.full(shape[:-1], -np.inf, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.half, dtypes.int32, dtypes.uint8])
+def test_the_maximum_of_no_elements_is_the_least_value(dtype):
+    x = Tensor.zeros(2, 0, 3, dtype=dtype)
+    assert x.max(1).tolist() == [[dtype.min] * 3] * 2
+    assert x.min((1, 2), keepdim=True).tolist() == [[[dtype.max]]] * 2
+    assert (x.any().item(), x.all().item()) == (False, True)
+    assert x.argmax(0).tolist() == []
+    for place in (x.argmax, x.argmin):
+        with pytest.raises(ShapeError, match="none of no elements is at a place: axis 1"):
+            place(1)

@@ -24,20 +24,13 @@ class ReduceMixin(ActivationMixin, CreationMixin):
     __slots__ = ()
 
     def _reduce(self, op: Ops, axis: Axes, keepdim: bool) -> Self:
-        """Reduce axes with ADD, MUL or MAX; the empty reduction gives the neutral element.
-
-        Raises: ShapeError for the maximum of nothing.
-        """
+        """Reduce axes with ADD, MUL or MAX; the empty reduction gives the neutral element."""
         axes = self._axes(axis)
         kept = tuple(s for i, s in enumerate(self.shape) if i not in axes)
         empty = any(same_size(self.shape[i], 0) for i in axes)
         nothing = any(same_size(s, 0) for s in kept)
-        if empty and op is Ops.MAX and not nothing:
-            raise ShapeError(
-                f"cannot take the maximum or minimum of no elements, shape {shape_text(self.shape)}"
-            )
         if empty or nothing:
-            start = 1 if op is Ops.MUL else 0
+            start = self.dtype.min if op is Ops.MAX else int(op is Ops.MUL)
             found = self.const(start, self.dtype)._broadcast_to(kept)
         else:
             found = self._rop(op, axes)
@@ -72,17 +65,11 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         return self._accumulate(Ops.MUL, axis, keepdim, dtype)
 
     def max(self, axis: Axes = None, keepdim: bool = False) -> Self:
-        """The largest element along axes; NaN if one is NaN.
-
-        Raises: ShapeError when there is no element.
-        """
+        """The largest element along axes; NaN if one is NaN, of none the type's least value."""
         return self._reduce(Ops.MAX, axis, keepdim)
 
     def min(self, axis: Axes = None, keepdim: bool = False) -> Self:
-        """The smallest element along axes; NaN if one is NaN.
-
-        Raises: ShapeError when there is no element.
-        """
+        """The smallest element along axes; NaN if one is NaN, of none the type's largest value."""
         return self._mirrored()._reduce(Ops.MAX, axis, keepdim)._mirrored()
 
     def any(self, axis: Axes = None, keepdim: bool = False) -> Self:
@@ -207,6 +194,8 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         """The first place of the largest element along an axis, or of all; NaN is the largest.
 
         [3, 1, 3].argmax() -> 0
+
+        Raises: ShapeError where there is no element to be at a place.
         """
         if axis is None:
             return self.flatten().argmax(0).reshape((1,) * self.ndim if keepdim else ())
@@ -214,6 +203,13 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         if self.ndim == 0:
             return self.const(0, dtypes.default_int)
         n = self.shape[place]
+        if same_size(n, 0) and not any(
+            same_size(s, 0) for i, s in enumerate(self.shape) if i != place
+        ):
+            raise ShapeError(
+                f"none of no elements is at a place: axis {place} of {shape_text(self.shape)} "
+                "has size 0"
+            )
         top = self.max(axis, keepdim=True)
         found = self.eq(top) | self.isnan() if self.dtype.kind == "float" else self.eq(top)
         # The largest of n - place among the hits belongs to the first place.
@@ -228,7 +224,4 @@ class ReduceMixin(ActivationMixin, CreationMixin):
 
 def _logical(truth: S, axis: Axes, keepdim: bool) -> S:
     """Whether some element is true: the maximum, or False of nothing."""
-    axes = truth._axes(axis)
-    if any(same_size(truth.shape[a], 0) for a in axes):
-        return truth._reduce(Ops.ADD, axis, keepdim)
     return truth._reduce(Ops.MAX, axis, keepdim)

@@ -230,7 +230,11 @@ def _run_names(captures: Sequence[Capture]) -> list[str]:
         programs = {c.program for c in capture.counters}
         for c in capture.counters:
             kernel = capture.kernel(c.exec_tag) if len(programs) > 1 else None
-            words = (name, kernel.name if kernel else "", f"#{capture.run_number(c.program, c.exec_tag)}")
+            words = (
+                name,
+                kernel.name if kernel else "",
+                f"#{capture.run_number(c.program, c.exec_tag)}",
+            )
             found.append(" ".join(filter(None, words)))
     return names_apart(found)
 
