@@ -76,6 +76,15 @@ def test_a_wrong_renderer_is_answered_with_the_nearest(dev, what):
         Device[device].renderer  # noqa: B018
 
 
+@pytest.mark.parametrize("dev", ["XX+CPU", "XX:0,1+CPU", ":0+CPU"])
+def test_an_interface_that_is_none_is_told(dev):
+    with (
+        Context(DEV=dev),
+        pytest.raises(DeviceError, match="CPU has no interface (XX|0)\nhelp: .*DEV=CPU"),
+    ):
+        Device["CPU"].renderer  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("name", "value", "new"),
     [

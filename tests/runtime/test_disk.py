@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from tinylab import Tensor, dtypes
-from tinylab.errors import AssignError, CreationError, DeviceError
+from tinylab import Context, Tensor, dtypes
+from tinylab.errors import AssignError, BufferError, CreationError, DeviceError
 
 
 @pytest.fixture
@@ -117,3 +117,13 @@ def test_a_file_that_may_only_be_read_does_not_grow(tmp_path, monkeypatch):
     with pytest.raises(DeviceError, match="may only be read"):
         longer.assign(Tensor.zeros(8, dtype=dtypes.uint8))
     assert path.read_bytes() == b"abcd"
+
+
+def test_a_limit_of_buffers_is_about_memory_not_about_files(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(struct.pack("1000f", *range(1000)))
+    with Context(MAX_BUFFER_SIZE=100):
+        x = Tensor(path).bitcast("float32")
+        assert x[10:20].to("CPU").tolist() == list(range(10, 20))
+        with pytest.raises(BufferError, match="buffer of size 1000 is too large"):
+            x.to("CPU").realize()

@@ -15,6 +15,7 @@ from tinylab.errors import AllocationError, BufferError, DeviceError
 from tinylab.helpers.context import DEBUG, LRU, MAX_BUFFER_SIZE
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.memory import flat_mv
+from tinylab.helpers.text import size_to_str
 from tinylab.trace import events
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def largest_owners(device: str, count: int = 4) -> str:
         if type(b) is Buffer and b.device == device and b._owned and b._buf is not None:
             totals[b.owner or _KERNELS] += b.nbytes
     most = sorted(totals.items(), key=lambda item: -item[1])[:count]
-    return ", ".join(f"{size / 1e6:.2f} MB of {owner}" for owner, size in most)
+    return ", ".join(f"{size_to_str(size)} of {owner}" for owner, size in most)
 
 
 class Buffer:
@@ -165,10 +166,10 @@ class Buffer:
         """
         if self._buf is not None:
             raise BufferError(f"can't allocate already allocated buffer {self}")
-        if 0 < MAX_BUFFER_SIZE.value < self.size:
+        if 0 < MAX_BUFFER_SIZE.value < self.size and self.allocator.takes_memory:
             raise BufferError(
                 f"buffer of size {self.size} is too large, MAX_BUFFER_SIZE is {MAX_BUFFER_SIZE}",
-                help=f"{self.nbytes / 1e6:.2f} MB on {self.device}: work on it in parts, or raise "
+                help=f"{size_to_str(self.nbytes)} on {self.device}: work on it in parts, or raise "
                 "the limit",
             )
         if external_ptr is not None:
@@ -321,6 +322,7 @@ class Allocator(Generic[Opaque]):
 
     supports_copy_from_disk = True
     supports_transfer = True
+    takes_memory = True  # what is mapped takes none, and may be larger
 
     def __init__(self, dev: Compiled[Any]) -> None:
         self.dev = dev

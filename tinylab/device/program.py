@@ -131,9 +131,15 @@ class Compiled(Generic[Opaque]):
     def target(self) -> Target:
         """What DEV asks for on this device, its defaults filled in.
 
-        Raises: DeviceError, with the nearest right name, for a renderer that it does not have.
+        Raises: DeviceError, with the nearest right name, for a renderer or an interface that it
+        does not have.
         """
         asked = DEV.target(self.kind, arch=self.default_arch)
+        if asked.interface or asked.indices:
+            raise DeviceError(
+                f"{self.kind} has no interface {asked.interface or asked.indices}",
+                help=f"it is reached in one way only: write DEV={self.kind}",
+            )
         message = f"{self.kind} has no renderer {asked.renderer}"
         try:
             found = select_by_name(self.toolchains, lambda t: t.name, asked.renderer, message)

@@ -70,6 +70,7 @@ class DiskAllocator(Allocator[FileWindow]):
     """Maps the device's one file."""
 
     dev: DiskDevice
+    takes_memory = False
 
     def _alloc(self, size: int, options: BufferSpec) -> FileWindow:
         return FileWindow(MappedFile(self.dev.path, size), 0, size)
