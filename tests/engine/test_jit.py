@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import subprocess
 import sys
@@ -167,6 +168,26 @@ def test_nested_results():
     for i in range(4):
         got = f(vector(i))
         assert (got["a"].item(), got["b"][0].item(), got["b"][1]) == (i + 1.0, i * 2.0, None)
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_results_may_be_written_to(prune: bool):
+    fixed, state = vector(1.0, 2.0), vector(3.0, 4.0)
+
+    @functools.partial(TinyJit, prune=prune)
+    def f(x):
+        y = (x + fixed).contiguous()
+        return y.flip(0), y[0:1], (fixed * 2).contiguous().realize(), state, x, x[1:2]
+
+    for i in range(5):
+        found = f(vector(i, 7.0))
+        assert [t.tolist() for t in found] == [
+            [9.0, i + 1.0], [i + 1.0], [2.0, 4.0], [3.0, 4.0], [i, 7.0], [7.0],
+        ]  # fmt: skip
+        for n, t in enumerate(found):
+            t.assign(t * 0 - n).realize()
+        assert [t.tolist() for t in found] == [[-n] * t.shape[0] for n, t in enumerate(found)]
+    assert state.tolist() == [3.0, 4.0]
 
 
 def test_what_has_no_memory_is_returned_too():

@@ -80,7 +80,7 @@ def test_a_wrong_renderer_is_answered_with_the_nearest(dev, what):
 def test_an_interface_that_is_none_is_told(dev):
     with (
         Context(DEV=dev),
-        pytest.raises(DeviceError, match="CPU has no interface (XX|0)\nhelp: .*DEV=CPU"),
+        pytest.raises(DeviceError, match=r"CPU has no interface (XX|0)\nhelp: .*DEV=CPU"),
     ):
         Device["CPU"].renderer  # noqa: B018
 

@@ -79,13 +79,15 @@ class Piece(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A tensor in the returned value: its buffer's node, and the numbers of the memory below it.
+    """A tensor in the returned value: how it looked at its buffer, and the memory below it.
 
-    One number for each device. kept: the memory is state, which later calls overwrite; what is
+    view: its node when it was captured; writes may have given it another one since. numbers: of
+    the memory, one for each device. kept: the memory is state, which later calls overwrite; what is
     returned is a copy.
     """
 
     tensor: Any
+    view: UOp
     buffer: UOp
     numbers: tuple[int, ...]
     kept: bool
@@ -116,7 +118,7 @@ class CapturedJit:
     numbers: list[tuple[int, ...]]
     inputs: list[int]
     results: list[Result]
-    given: list[tuple[Any, int]]  # returned tensors that are views of an input, and which
+    given: list[tuple[Any, UOp, int]]  # returned tensors that are views of an input, and which
     pieces: list[Piece]
     scratch: list[int]
     native: bool = True
@@ -233,11 +235,9 @@ class CapturedJit:
                 for m, number in zip(own, result.numbers, strict=True):
                     m.copy_from(self.memory[number])
         sizes = {old: old.src[0].bind(var_vals[name]) for name, old in self.bound.items()}
-        views = {
-            id(r.tensor): seen_anew(r.tensor.uop, nodes[r.buffer], sizes) for r in self.results
-        }
-        for t, n in self.given:
-            views[id(t)] = seen_anew(t.uop, input_uops[n], sizes)
+        views = {id(r.tensor): seen_anew(r.view, nodes[r.buffer], sizes) for r in self.results}
+        for t, view, n in self.given:
+            views[id(t)] = seen_anew(view, input_uops[n], sizes)
         return rebuilt(self.ret, lambda t: type(t)(views.get(id(t), t.uop)))
 
     def _place(self, given: Sequence[UOp]) -> dict[UOp, UOp]:
@@ -396,7 +396,11 @@ def capture_of(
         used,
         inputs,
         results,
-        [(t, nodes.index(b)) for t in tensors_of(ret) if (b := storage_below(t.uop)) in nodes],
+        [
+            (t, t.uop, nodes.index(b))
+            for t in tensors_of(ret)
+            if (b := storage_below(t.uop)) in nodes
+        ],
         _pieces(numbers.memory, moving),
         [n for n, b in enumerate(numbers.memory) if b.base in inside],
         JIT.value < 2,
@@ -414,7 +418,7 @@ def _results(
         buffer = storage_below(t.uop)
         memory = memories_of(buffer)
         own = tuple(map(numbers.of, memory))
-        yield Result(t, buffer, own, memory[0].base not in made)
+        yield Result(t, t.uop, buffer, own, memory[0].base not in made)
 
 
 def _pieces(memory: Sequence[Buffer], moving: set[int]) -> list[Piece]:
@@ -474,14 +478,15 @@ def _stored(c: CapturedJit) -> Iterable[Any]:
     results = []
     for r in c.results:
         node = UOp.new_buffer(r.buffer.arg.device, r.buffer.shape[0], r.buffer.dtype)
-        blank[id(r.tensor)] = type(r.tensor)(seen_anew(r.tensor.uop, node, {}))
-        results.append(r._replace(tensor=blank[id(r.tensor)], buffer=node))
+        view = seen_anew(r.view, node, {})
+        blank[id(r.tensor)] = type(r.tensor)(view)
+        results.append(r._replace(tensor=blank[id(r.tensor)], view=view, buffer=node))
     given = []
-    for t, n in c.given:
-        old = storage_below(t.uop)
-        node = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
-        blank[id(t)] = type(t)(seen_anew(t.uop, node, {}))
-        given.append((blank[id(t)], n))
+    for t, old_view, n in c.given:
+        old = storage_below(old_view)
+        view = seen_anew(old_view, UOp.new_buffer(old.arg.device, old.shape[0], old.dtype), {})
+        blank[id(t)] = type(t)(view)
+        given.append((blank[id(t)], view, n))
     moving = {*c.inputs, *(n for r in c.results if not r.kept for n in r.numbers)}
     moving |= {p.number for p in c.pieces}
     empty = {b: Buffer(b.device, b.size, b.dtype) for b in {c.memory[n].base for n in c.scratch}}

@@ -359,12 +359,12 @@ def _handed_out(ret: Any) -> Any:
 
 
 def _apart(ret: Any, capture: Capture) -> Any:
-    """The captured call's own result, in memory that no replay writes to."""
-    made = written(capture.steps)
+    """The captured call's own result: of state, which replays write to, a copy."""
+    state = written(capture.steps) - capture.made
 
     def own(t: Any) -> Any:
-        if memory_below([t]).isdisjoint(made):
-            return t
+        if memory_below([t]).isdisjoint(state):
+            return type(t)(t.uop)
         copy = make(Ops.CONTIGUOUS, t.uop.dtype, (t.uop,), "a result of a captured call is kept")
         return type(t)(realize_uops([copy])[copy])
 
