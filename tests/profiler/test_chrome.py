@@ -48,7 +48,7 @@ def test_no_duration_is_cut_or_stretched() -> None:
     notices = TimelineDesk(p).notices()
     assert "1 end without a begin: at 70 µs in thread 2" in notices
     assert "1 begin without an end: 'open' at 200 µs" in notices
-    assert "1 events of thread 1 begin inside another and end after it" in notices
+    assert "1 event of thread 1 begins inside another and ends after it" in notices
     assert [len(p.timeline.lane(lane).rows) for lane in range(2)] == [2, 2]
 
 

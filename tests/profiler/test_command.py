@@ -85,7 +85,7 @@ def test_top_kernels_and_comparison(capsys: pytest.CaptureFixture[str]) -> None:
     found = rows(run(capsys, str(FOLDER), "-t", "1", "--json"))
     assert found == [
         {
-            "table": "top 1 kernels",
+            "table": "top 1 kernel",
             "kernel": "demo_squares",
             "runs": 1,
             "total ns": 2859,

@@ -136,6 +136,23 @@ def test_a_lane_is_listed_by_time(capsys: pytest.CaptureFixture[str], files: Pat
     assert [r["start ns"] for r in rows(run(capsys, files / "run.tlab", *args))] == [500]
 
 
+def test_sums_of_nested_events_are_said_to_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "a.json"
+    one = {"ph": "X", "pid": 1, "tid": 1}
+    events = [
+        {**one, "name": "outer", "ts": 0, "dur": 10},
+        {**one, "name": "after", "ts": 10, "dur": 5},
+    ]
+    file.write_text(json.dumps(events))
+    assert not any("nested" in line for line in run(capsys, file))
+    file.write_text(json.dumps([*events, {**one, "name": "inner", "ts": 2, "dur": 3}]))
+    assert any("time of nested ones counts again" in line for line in run(capsys, file))
+    file.write_text(json.dumps(events[:1]))
+    assert run(capsys, file)[0] == "a.json: 1 event, 10 µs"
+
+
 def test_two_profiles_are_compared(capsys: pytest.CaptureFixture[str], files: Path) -> None:
     found = rows(run(capsys, files / "run.tlab", files / "run.json", "--json"))
     assert [(r["kernel"], r["after/before"]) for r in found] == [("r_4", 1.0), ("E_8", 1.0)]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinylab.errors import LabError, TinylabError
+from tinylab.helpers.text import pluralize
 from tinylab.lab import trace_command, view
 from tinylab.profiler import command
 
@@ -78,7 +79,7 @@ def replay(args: argparse.Namespace) -> int:
     for difference in found:
         print(difference)
     differ = sum(d.what != "skipped" for d in found)
-    print(f"{differ} differences, {len(found) - differ} kernels skipped")
+    print(f"{pluralize('difference', differ)}, {pluralize('kernel', len(found) - differ)} skipped")
     return 1 if differ else 0
 
 

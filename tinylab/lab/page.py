@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from tinylab.helpers.text import ansistrip
+from tinylab.helpers.text import ansistrip, pluralize
 from tinylab.lab.notebook import RanNotebook
 from tinylab.lab.player import player
 from tinylab.trace.record import Record
@@ -93,7 +93,8 @@ def _facts(ran: RanNotebook) -> str:
     words = [
         escape(ran.path.name),
         f"run in {ran.elapsed_s:.1f} s",
-        f"{len(ran.records)} recorded cells, {kernels} kernels, {passes} passes",
+        pluralize("recorded cell", len(ran.records)),
+        f"{pluralize('kernel', kernels)}, {passes} passes",
     ]
     failed = f'<p class="error out"><b>failed:</b> {escape(ran.error)}</p>' if ran.error else ""
     return f'<p class="facts">{" · ".join(words)}</p>{failed}'

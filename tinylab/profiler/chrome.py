@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.text import pluralize
 from tinylab.profiler.export import PRODUCER
 from tinylab.profiler.recorder import KernelFacts
 from tinylab.profiler.table import COLUMNS, KIND, EventTable, Lane
@@ -377,7 +378,9 @@ class _Reader:
                 _counted(self.open_begins, "begin without an end", "begins without an end")
             )
         if self.bad:
-            found.append(f"{self.bad} events cannot be read, the first: {self.first_bad}")
+            found.append(
+                f"{pluralize('event', self.bad)} cannot be read, the first: {self.first_bad}"
+            )
         if self.unread:
             kinds = ", ".join(f"{n} of {phase!r}" for phase, n in sorted(self.unread.items()))
             found.append(f"events of phases that are not shown: {kinds}")

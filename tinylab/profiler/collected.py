@@ -20,6 +20,7 @@ import numpy as np
 from tinylab.errors import CaptureError
 from tinylab.helpers.arguments import explained_methods
 from tinylab.helpers.near import closest
+from tinylab.helpers.text import pluralize
 from tinylab.profiler import export, saved, stats
 from tinylab.profiler.recorder import KernelFacts, Recorder, is_null
 from tinylab.profiler.table import Array, EventTable
@@ -63,7 +64,7 @@ class Columns(Mapping[str, Array]):
         """The first rows, aligned."""
         shown = [[str(column[i]) for column in self.values()] for i in range(min(10, self.rows))]
         lines = text_table(list(self), shown)
-        return "\n".join([*lines, f"{self.rows} rows"])
+        return "\n".join([*lines, pluralize("row", self.rows)])
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame.
@@ -187,7 +188,8 @@ class Kernel:
         }  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"<kernel {self.name} on {self.device}: {self.runs} runs, {self.total_ns} ns>"
+        runs = pluralize("run", self.runs)
+        return f"<kernel {self.name} on {self.device}: {runs}, {self.total_ns} ns>"
 
 
 class Kernels(Mapping[str, Kernel]):
@@ -450,8 +452,8 @@ class Profile:
         start, end = self.table.span
         state = "still running, " if self.running else ""
         return (
-            f'<profile "{self.name}": {state}{len(self.table)} events, '
-            f"{len(self.facts)} kernels, {(end - start) / 1e6:.2f} ms>"
+            f'<profile "{self.name}": {state}{pluralize("event", len(self.table))}, '
+            f"{pluralize('kernel', len(self.facts))}, {(end - start) / 1e6:.2f} ms>"
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinylab.helpers.arguments import explained
+from tinylab.helpers.text import pluralize
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.recorder import KernelFacts
 from tinylab.profiler.table import EventTable, Lane, drawn_order
@@ -27,7 +28,7 @@ class Comparison:
     def __repr__(self) -> str:
         rows = self.rows
         change = sum(row["change_ns"] for row in rows) / 1e6
-        return f"<comparison of {len(rows)} kernels: {change:+.2f} ms>"
+        return f"<comparison of {pluralize('kernel', len(rows))}: {change:+.2f} ms>"
 
 
 @explained

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.text import pluralize
 from tinylab.profiler import scene, view
 from tinylab.profiler.capture import Capture, Captures
 from tinylab.profiler.desk import Desk, Stream, desk_of
@@ -40,7 +41,10 @@ def text(captures: Capture | Captures) -> str:
     desk = desk_of(captures)
     lines = [c.title for c in desk.captures]
     lines += ["  ".join(row) for row in _stream_rows(desk)]
-    lines += [f"{r['name']}  {r['kernel']}  {r['counters']} counters" for r in _readouts(desk)]
+    lines += [
+        f"{r['name']}  {r['kernel']}  {pluralize('counter', r['counters'])}"
+        for r in _readouts(desk)
+    ]
     return "\n".join(lines)
 
 
@@ -73,7 +77,10 @@ def _contents(stream: Stream) -> str:
         trace = stream.trace.index()
     except CaptureError as error:
         return error.message
-    words = [f"{len(trace.waves())} waves", f"{view.instruction_count(trace)} instructions"]
+    words = [
+        pluralize("wave", len(trace.waves())),
+        pluralize("instruction", view.instruction_count(trace)),
+    ]
     return "; ".join([", ".join(words), *view.notes(trace)])
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tinylab.errors import CaptureError
 from tinylab.helpers.near import closest
+from tinylab.helpers.text import pluralize
 from tinylab.profiler import stats
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.report import Row, Section, ratio, share
@@ -19,6 +20,7 @@ _CHUNK = 50_000
 _MOST_MARKERS = 200
 _CUT = "total and busy: inside the interval; mean, median, longest: of whole events that touch it"
 _OF_SPANS = ("busy", "total ns", "mean ns", "median ns", "longest ns")
+_NESTED = "total: of all events, so that time of nested ones counts again; busy counts it once"
 LISTING = ("start ns", "dur ns", "kind", "name", "value")
 
 
@@ -35,8 +37,11 @@ def sections(profile: Profile, interval: Sequence[str] | None = None) -> Iterato
     length = time_text(chosen.end_ns - chosen.start_ns)
     where = f" from {interval[0]} to {interval[1]}" if interval else ""
     notes = [_CUT] if interval else []
+    span = max(1, chosen.end_ns - chosen.start_ns)
+    if any(sums.total_ns > sums.busy * span + 1 for sums in chosen.lanes.values()):
+        notes.append(_NESTED)
     yield Section(
-        f"{profile.name}{where}: {count} events, {length}",
+        f"{profile.name}{where}: {pluralize('event', count)}, {length}",
         rows,
         notes=[*table.notices, *notes],
         shown={"busy": share},
@@ -106,7 +111,7 @@ def top_kernels(profile: Profile, count: int, interval: Sequence[str] | None = N
     """Kernels by total time, longest first; between two markers where they are given."""
     rows = profile.top(count, *(interval or ()))
     where = f" from {interval[0]} to {interval[1]}, totals of what is inside" if interval else ""
-    title = f"top {count} kernels{where}"
+    title = f"top {pluralize('kernel', count)}{where}"
     return Section(title, [_kernel_row(row) for row in rows], shown={"share": share})
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.text import pluralize
 from tinylab.profiler import view
 from tinylab.profiler.capture import (
     Capture,
@@ -99,7 +100,7 @@ def _counters_found(capture: Capture, c: CountersInfo) -> Row:
         readout = capture.readout(c)
     except CaptureError as error:
         return {"note": error.message}
-    words = [f"{len(readout.counters)} counters", readout.fault]
+    words = [pluralize("counter", len(readout.counters)), readout.fault]
     return {"note": "; ".join(filter(None, words))}
 
 
@@ -161,7 +162,7 @@ def top_kernels(capture: Capture, count: int) -> Section:
         for name, ns in times.items()
     ]
     rows.sort(key=lambda r: -r["total ns"])
-    return Section(f"top {count} kernels", rows[:count], shown={"share": share})
+    return Section(f"top {pluralize('kernel', count)}", rows[:count], shown={"share": share})
 
 
 # *** counters

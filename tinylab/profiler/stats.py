@@ -10,6 +10,7 @@ import numpy as np
 
 from tinylab.errors import CaptureError
 from tinylab.helpers.near import closest
+from tinylab.helpers.text import pluralize
 from tinylab.profiler.table import KIND, Array, EventTable, lane_labels
 
 Json = dict[str, Any]
@@ -96,11 +97,10 @@ class Selection:
 
     def __repr__(self) -> str:
         """A line a lane."""
-        lines = [f"<{self.start_ns} to {self.end_ns} ns: {self.all.count} events>"]
+        lines = [f"<{self.start_ns} to {self.end_ns} ns: {pluralize('event', self.all.count)}>"]
         for name, sums in self.lanes.items():
-            lines.append(
-                f"{name}: {sums.count} events, {sums.total_ns} ns, {100 * sums.busy:.1f} % busy"
-            )
+            events = pluralize("event", sums.count)
+            lines.append(f"{name}: {events}, {sums.total_ns} ns, {100 * sums.busy:.1f} % busy")
         return "\n".join(lines)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from tinylab.helpers.text import pluralize
+
 Array = np.ndarray[Any, Any]
 
 # What sort of thing an event is. Files hold these numbers: add at the end only.
@@ -93,7 +95,7 @@ class EventTable:
     notices: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return f"<table of {len(self)} events in {len(self.lanes)} lanes>"
+        return f"<table of {pluralize('event', len(self))} in {pluralize('lane', len(self.lanes))}>"
 
     @classmethod
     def build(

@@ -177,7 +177,9 @@ class TimelineDesk:
             if overlapping:
                 name = self.table.lanes[lane].name
                 found.append(
-                    f"{overlapping} events of {name} begin inside another and end after it"
+                    f"1 event of {name} begins inside another and ends after it"
+                    if overlapping == 1
+                    else f"{overlapping} events of {name} begin inside others and end after them"
                 )
         rows = sum(max(1, self.timeline.row_count(lane)) for lane in self.order)
         if rows > len(self.places):

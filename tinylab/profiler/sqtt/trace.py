@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tinylab.helpers.text import pluralize
 from tinylab.profiler.sqtt.decode import Cursor, Fault, end_faults, open_stream, step
 from tinylab.profiler.sqtt.events import (
     CDNA_KINDS,
@@ -137,9 +138,10 @@ class Trace:
             self.faults.append(Fault(0, 0, "the stream is shorter than one packet", fatal=True))
 
     def __repr__(self) -> str:
-        packets, waves = int(self.counts.sum()), len(self.pairing)
+        packets = pluralize("packet", int(self.counts.sum()))
+        waves = pluralize("wave", len(self.pairing))
         read = "" if self.done else f", {100 * self.progress:.0f} % read"
-        return f"<thread trace of {self.table.family}: {packets} packets, {waves} waves{read}>"
+        return f"<thread trace of {self.table.family}: {packets}, {waves}{read}>"
 
     # *** the index
 

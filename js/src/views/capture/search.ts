@@ -83,8 +83,11 @@ export function traceSearch(
       list.append(...page.hits.slice(0, MOST_EVENTS - events).map(eventRow));
       events += page.hits.length;
       chunk = page.next;
-      const more = chunk === null ? "" : "+";
-      setText(note, `${plural(lines, "line")}, ${count(events)}${more} events`);
+      const more = chunk !== null;
+      setText(
+        note,
+        `${plural(lines, "line")}, ${more ? `${count(events)}+ events` : plural(events, "event")}`,
+      );
     }
     stop.hidden = true;
   };

@@ -2,7 +2,7 @@
 import { contains, type Range, width } from "../../base/range.ts";
 import { lengthText } from "../../base/ruler.ts";
 import { Store } from "../../base/store.ts";
-import { count, plural } from "../../base/text.ts";
+import { plural } from "../../base/text.ts";
 import type { TimelineSession, TimelineState } from "../../protocol/timeline_session.ts";
 import type { EventInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
 import { type Command, command } from "../bind.ts";
@@ -294,5 +294,5 @@ export function statusOf(state: TimelineState): readonly [Look, string] {
     return ["ready", `${event.lane}: ${event.name}, ${lengthText(event.duration_ns, "ns")}`];
   const notices = overview?.notices ?? [];
   if (notices.length > 0) return ["problem", notices.join(". ")];
-  return ["ready", overview ? `${count(overview.events)} events` : "Nothing is loaded."];
+  return ["ready", overview ? plural(overview.events, "event") : "Nothing is loaded."];
 }
