@@ -165,3 +165,16 @@ def test_a_record_without_its_graphs_says_so(desk: Desk, matmul: int) -> None:
     counting = lab_counters.Counting(desk.bench, desk.kernels)
     with pytest.raises(LabError, match="was not lowered here"):
         counting._estimated(kernel, None, "sm_80")
+
+
+def test_a_kernel_of_workgroups_is_counted_and_not_timed() -> None:
+    cell = "from tinygrad import Tensor\n(Tensor.empty(8, 16) + Tensor.empty(8, 16)).realize()"
+    run = run_cell(cell, {}, device="PYTHON")
+    desk = Desk(run.record)
+    number = desk.overview()["kernels"][-1]["id"]
+    found = desk.answer("count", {"kernel": number, "opts": [{"op": "LOCAL", "axis": 0, "arg": 4}]})
+    assert (found["status"], found["message"]) == ("ok", "")
+    assert {f["name"]: f["value"] for f in found["figures"]}["flops"] == 128
+    assert found["roofline"] is None
+    assert "counted as the CPU runs it; a kernel of PYTHON is not timed apart" in found["notes"]
+    assert {row["buffer"] for row in found["uops"] if row["op"] == "STORE"} == {0}

@@ -327,6 +327,32 @@ def test_caches_of_this_machine_make_sets() -> None:
         assert cache.source == "machine"
 
 
+# *** kernels of workgroups
+
+
+@pytest.mark.parametrize(
+    "opts", [(), (Opt(OptOps.LOCAL, 0, 4),), (Opt(OptOps.LOCAL, 1, 8), Opt(UPCAST, 0, 2))]
+)
+def test_threads_of_workgroups_are_counted_one_after_another(opts: tuple[Opt, ...]) -> None:
+    dev: Any = Device["PYTHON"]
+    kernel = matmul(8, 16, 4)
+    program = do_to_program(
+        kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts)), dev.renderer
+    )
+    assert any(u.op is Ops.SPECIAL for u in program.src[1].src)
+    a, b = random_arrays(kernel)[1:]
+    found = counted.count(program, {1: a.tobytes(), 2: b.tobytes()}, caches=TINY)
+    wide = 2 if len(opts) == 2 else 1
+    assert found["flops"].value == 2 * 8 * 16 * 4
+    assert of_buffer(found) == [(0, 128), (8 * 16 * 4, 0), (8 * 16 * 4 // wide, 0)]
+    assert found["loop turns"].value == 8 * 16 * 4 // wide
+    assert f"the {128 // wide} threads of its workgroups" in found.notes[0]
+    made = np.frombuffer(found.outputs[0], np.float32).reshape(8, 16)
+    assert np.allclose(made, a.reshape(8, 4) @ b.reshape(4, 16), atol=1e-5)
+    lines = program.src[1].src
+    assert [row.op for row in found.uops] == [lines[row.uop].op.name for row in found.uops]
+
+
 # *** what cannot be counted
 
 
@@ -335,11 +361,23 @@ def test_what_is_no_program_is_refused() -> None:
         counted.count(matmul())
 
 
-def test_a_kernel_of_workgroups_is_refused() -> None:
+def test_threads_that_wait_for_one_another_are_refused() -> None:
     dev: Any = Device["PYTHON"]
-    program = do_to_program(matmul(), dev.renderer)
-    with pytest.raises(CounterError, match="the CPU cannot run it"):
+    group = Opt(OptOps.GROUPTOP, 0, 4)
+    kernel = row_reduce()
+    program = do_to_program(
+        kernel.replace(arg=kernel.arg._replace(opts_to_apply=(group,))), dev.renderer
+    )
+    with pytest.raises(CounterError, match="share memory and wait for one another"):
         counted.count(program)
+
+
+def test_what_the_cpu_lacks_is_refused() -> None:
+    dev: Any = Device["PYTHON"]
+    i = UOp.range(8, 0)
+    kernel = sink(param(0, 8).index(i).store(param(1, 8).index(i).load().exp2()).end(i))
+    with pytest.raises(CounterError, match="cannot be counted by the CPU: LLVM code has no EXP2"):
+        counted.count(do_to_program(kernel, dev.renderer))
 
 
 def test_a_buffer_of_another_size_is_refused() -> None:

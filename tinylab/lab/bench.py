@@ -325,13 +325,22 @@ def recompiled(kernel: KernelRecord, opts: Sequence[Opt]) -> KernelRecord:
     return dataclasses.replace(kernel, program=program)
 
 
+def runs_apart(kernel: KernelRecord) -> bool:
+    """Whether a kernel's device has programs that can run in another process."""
+    return _device_name(kernel) == "CPU"
+
+
 def refuse_if_it_cannot_run(kernel: KernelRecord) -> None:
     """Raises: LabError for a kernel of a device whose programs cannot run in another process."""
+    if not runs_apart(kernel):
+        name = _device_name(kernel)
+        raise LabError(f"{name} programs cannot be run apart", help="use --device CPU to time opts")
+
+
+def _device_name(kernel: KernelRecord) -> str:
     from tinylab.device import Device
 
-    name = (kernel.device or Device.DEFAULT).split(":")[0]
-    if name != "CPU":
-        raise LabError(f"{name} programs cannot be run apart", help="use --device CPU to time opts")
+    return (kernel.device or Device.DEFAULT).split(":")[0]
 
 
 def job_of(kernel: KernelRecord, inputs: dict[int, bytes]) -> Job:

@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tinylab.errors import LabError, TinylabError
-from tinylab.lab.bench import Bench, Progress, check_limit, job_of, limit_of, recompiled
+from tinylab.lab.bench import (
+    Bench,
+    Progress,
+    check_limit,
+    job_of,
+    limit_of,
+    recompiled,
+    runs_apart,
+)
 from tinylab.lab.graph import Json
 from tinylab.lab.kernels import (
     Kernels,
@@ -128,9 +136,14 @@ class Counting:
         progress("counting")
         counters = job.read(_run_apart(job, limit * (1 if limit_s else _COUNTING)))
         self._go_on()
-        progress("timing the kernel itself")
-        elapsed_ns, measured = _measured(edited, inputs, limit)
-        counters = counters + measured
+        elapsed_ns = 0.0
+        if runs_apart(edited):
+            progress("timing the kernel itself")
+            elapsed_ns, measured = _measured(edited, inputs, limit)
+            counters = counters + measured
+        else:
+            note = f"counted as the CPU runs it; a kernel of {edited.device} is not timed apart"
+            counters = dataclasses.replace(counters, notes=(*counters.notes, note))
         source = source_lines(edited, self.kernels.lines_of(kernel))
         return {
             **_plain(counters),

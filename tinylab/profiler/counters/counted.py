@@ -23,7 +23,7 @@ from typing import Any
 from tinylab.codegen import do_to_program
 from tinylab.device import BufferSpec, Device
 from tinylab.dtype import AddrSpace, dtypes
-from tinylab.errors import CounterError
+from tinylab.errors import CounterError, RenderError
 from tinylab.opcodes import Ops
 from tinylab.profiler.counters.cache import (
     COMMON,
@@ -51,6 +51,7 @@ from tinylab.profiler.counters.kinds import (
     sort_of,
     width_of,
 )
+from tinylab.profiler.counters.workgroups import as_loops, is_thread, threads_of
 from tinylab.profiler.inputs import random_bytes
 from tinylab.trace import events
 from tinylab.uop.ops import UOp, run_passes
@@ -78,6 +79,7 @@ class Job:
     plan: Plan
     model: Model | None
     parts: int
+    threads: int = 1
 
     def read(self, outputs: Mapping[int, Bytes]) -> Counters:
         """The counters, from the bytes of each buffer after the run, by position."""
@@ -116,6 +118,8 @@ def build(
 ) -> Job:
     """A kernel built to count itself, ready to be run; see `count`."""
     sink, linear = _parts(program)
+    threads = threads_of(linear)
+    linear = as_loops(linear, program.arg.function_name)
     lines = linear.src
     params = _params(lines)
     sizes = {u.arg.slot: math.prod(int(n) for n in u.shape) * u.dtype.itemsize for u in params}
@@ -132,7 +136,7 @@ def build(
     ren = Device["CPU"].renderer
     with events.quietly():
         counting = run_passes(linear, COUNTING, plan)
-        rendered = do_to_program(program.replace(src=(sink, counting)), ren)
+        rendered = _rendered(program.replace(src=(sink, counting)), ren)
     name = f"{info.function_name}_counted"
     extra = [8 * plan.tallies]
     if model is not None:
@@ -151,7 +155,19 @@ def build(
         plan,
         model,
         parts,
+        threads,
     )
+
+
+def _rendered(program: UOp, ren: Any) -> UOp:
+    """Raises: CounterError for what another device's program has and the CPU lacks."""
+    try:
+        return do_to_program(program, ren)
+    except RenderError as error:
+        raise CounterError(
+            f"{program.arg.function_name} cannot be counted by the CPU: {error.message}",
+            help="run the cell on the CPU to count its kernels, or estimate it for a GPU",
+        ) from None
 
 
 def _parts(program: UOp) -> tuple[UOp, UOp]:
@@ -159,11 +175,6 @@ def _parts(program: UOp) -> tuple[UOp, UOp]:
     parts = {p.op: p for p in program.src} if program.op is Ops.PROGRAM else {}
     if Ops.LINEAR not in parts or Ops.SINK not in parts:
         raise CounterError(f"a {program.op.name} has no lines to count", help="give a PROGRAM")
-    if any(u.op in (Ops.SPECIAL, Ops.BARRIER) for u in parts[Ops.LINEAR].src):
-        raise CounterError(
-            f"{program.arg.function_name} is a kernel of workgroups: the CPU cannot run it",
-            help="estimated.estimate tells what such a kernel costs",
-        )
     return parts[Ops.SINK], parts[Ops.LINEAR]
 
 
@@ -378,7 +389,7 @@ class _Reading:
         return tuple(
             LoopCounts(i, _loop_name(u), self._runs(i), self.tallies[self.plan.opens[i]])
             for i, u in enumerate(self.lines)
-            if u.op is Ops.RANGE
+            if u.op is Ops.RANGE and not is_thread(u)
         )
 
     # *** the figures of the whole kernel
@@ -451,6 +462,8 @@ class _Reading:
         return f"cache model, {self.model.kept.bit_count()} of {self.model.residues} sets"
 
     def _notes(self) -> Iterable[str]:
+        if self.job.threads > 1:
+            yield f"the {self.job.threads} threads of its workgroups were counted as turns of loops"
         if self.model is None:
             return
         if self.model.scale > 1:
@@ -464,7 +477,7 @@ class _Reading:
 def _llvm_width(program: UOp) -> int:
     """Lanes of the vectors that LLVM finds in a program whose lines have none; 1 for none."""
     source = str(program.src[2].arg) if len(program.src) > 2 else ""
-    if not source or " x " in source:
+    if "define " not in source or " x " in source:
         return 1
     compiler: Any = Device["CPU"].compiler
     made = str(compiler.optimized(source))
