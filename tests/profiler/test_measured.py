@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import tinylab
 from tinylab.helpers import perf_events
 from tinylab.helpers.perf_events import EVENTS, HARDWARE, SOFTWARE, Counters
 from tinylab.profiler.counters.measured import figures_of, measure
@@ -115,3 +116,25 @@ def test_hardware_events_go_in_groups_that_fit() -> None:
 def test_an_unknown_event_is_refused() -> None:
     with pytest.raises(KeyError, match="cycels"):
         Counters(["cycels"])
+
+
+def test_a_kernel_is_measured_beside_its_counts() -> None:
+    with tinylab.profile() as p:
+        (tinylab.Tensor.empty(7, 13) + 1).realize()
+    (kernel,) = p.kernels.values()
+    found = kernel.counters
+    kinds = {figure.name: figure.kind for figure in found.figures}
+    assert kinds["flops"] == "counted"
+    hardware = "cycles" in kinds
+    assert hardware or any(note.startswith("no hardware counters: ") for note in found.notes)
+    if sys.platform == "linux":
+        assert kinds["page faults"] == "measured"
+
+
+def test_what_cannot_be_called_here_has_a_note() -> None:
+    with tinylab.profile() as p:
+        (tinylab.Tensor.empty(3, 5, device="PYTHON") + 1).realize()
+    (kernel,) = p.kernels.values()
+    found = kernel.counters
+    assert {figure.kind for figure in found.figures} == {"counted"}
+    assert any("is no LLVM code: its events are not measured" in note for note in found.notes)

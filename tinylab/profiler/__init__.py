@@ -49,6 +49,8 @@ _HOMES = {
     "summarize": "summary",
 }
 
+__all__ = [*_HOMES]
+
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:

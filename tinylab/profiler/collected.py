@@ -149,9 +149,10 @@ class Kernel:
 
     @property
     def counters(self) -> Counters:
-        """What it executes, loads and stores, counted by the kernel itself; it runs once more, now.
+        """What it executes, loads and stores, counted by the kernel itself; it runs again, now.
 
-        Each figure says whether it was measured, counted or estimated.
+        With it stands what the processor and the system count, such as cycles and page faults, or a
+        sentence that says why they do not. Each figure says whether it was measured or counted.
 
         Raises: CaptureError for a kernel whose program is not in this process, CounterError for one
         of a device that cannot count.
@@ -162,8 +163,11 @@ class Kernel:
                 help="profile the kernel in this process",
             )
         from tinylab.profiler.counters.counted import count  # here: it loads LLVM
+        from tinylab.profiler.counters.measured import measure_program
 
-        return count(self.facts.program, self._contents())
+        contents = self._contents()
+        found = count(self.facts.program, contents)
+        return found + measure_program(self.facts.program, contents)
 
     def _contents(self) -> dict[int, bytes]:
         """The bytes of the buffers of its last run that are still there, by slot."""

@@ -88,7 +88,7 @@ class Desk:
     def overview(self) -> Json:
         """Captures with their kernels, trace streams, counter read-outs, and what to show first."""
         return {
-            "name": ", ".join(c.name for c in self.captures),
+            "name": ", ".join(self.names),
             "captures": [*map(_capture_row, self.captures, self.names)],
             "streams": [s.row(self._number(s.capture)) for s in self.streams],
             "readouts": [_readout_row(c, r, self._number(c)) for c, r in self.readouts],

@@ -12,11 +12,12 @@ A program whose loops have no vectors may be given some by LLVM, which the lines
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +128,7 @@ def build(
     levels = checked(machine_caches() or COMMON) if caches is None else tuple(caches)
     plan = Plan(lines, dict(zip(sizes, bases, strict=True)), traced=bool(levels))
     info = program.arg
-    parts = int(info.global_size[0]) if "core_id" in info.runtimevars else 1
+    parts = _part_count(program)
     end = max((b + n for b, n in zip(bases, sizes.values(), strict=True)), default=0)
     model = None
     if levels:
@@ -254,6 +255,16 @@ done:
 
 def run_here(job: Job) -> dict[int, bytes]:
     """Run a counting kernel in this process; its buffers afterwards, by position."""
+    with loaded(job) as (call, memories):
+        call()
+        return {
+            i: bytes(m.view()[:n]) for i, (m, n) in enumerate(zip(memories, job.sizes, strict=True))
+        }
+
+
+@contextlib.contextmanager
+def loaded(job: Job) -> Iterator[tuple[Callable[[], object], list[Any]]]:
+    """(a kernel on copies of its buffers, ready to be called; their memory), in this process."""
     from tinylab.runtime.compilers.llvm import Linked
     from tinylab.runtime.cpu_threads import KERNEL
 
@@ -266,13 +277,39 @@ def run_here(job: Job) -> dict[int, bytes]:
                 memory.view()[: memoryview(data).nbytes] = memoryview(data).cast("B")
         pointers = (ctypes.c_uint64 * len(memories))(*[m.address for m in memories])
         values = (ctypes.c_int64 * max(1, len(job.vals)))(*[v or 0 for v in job.vals])
-        KERNEL(linked[job.name])(ctypes.addressof(pointers), ctypes.addressof(values), 0)
-        return {
-            i: bytes(m.view()[:n]) for i, (m, n) in enumerate(zip(memories, job.sizes, strict=True))
-        }
+        run = KERNEL(linked[job.name])
+        where = ctypes.addressof(pointers), ctypes.addressof(values)
+        yield lambda: run(*where, 0), memories
     finally:
         for memory, size in zip(memories, job.sizes, strict=True):
             device.allocator.free(memory, max(1, size), BufferSpec(zero=True))
+
+
+def alone(program: UOp, buffers: Mapping[int, Bytes] | None = None) -> Job:
+    """A kernel as it is, for `loaded`: all parts of a THREAD axis, one after another.
+
+    Raises: CounterError for a program that is no LLVM code.
+    """
+    _, linear = _parts(program)
+    source = str(program.src[2].arg) if len(program.src) > 2 else ""
+    if "define " not in source:
+        name = program.arg.function_name
+        raise CounterError(f"{name} is no LLVM code: its events are not measured")
+    params, plan = _params(linear.src), Plan(linear.src, traced=False)
+    sizes = {u.arg.slot: math.prod(int(n) for n in u.shape) * u.dtype.itemsize for u in params}
+    own = tuple(_bytes_of(u, sizes[u.arg.slot], (buffers or {}).get(u.arg.slot)) for u in params)
+    info = program.arg
+    name, parts = f"{info.function_name}_alone", _part_count(program)
+    return Job(
+        name, "\n".join([source, _entry(info, name, parts, plan)]), tuple(sizes.values()), own,
+        _values(info.vars, {}), str(getattr(info.target, "arch", "") or ""), program, plan, None,
+        parts,
+    )  # fmt: skip
+
+
+def _part_count(program: UOp) -> int:
+    info = program.arg
+    return int(info.global_size[0]) if "core_id" in info.runtimevars else 1
 
 
 # *** what the run left

@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tinylab.errors import CounterError
 from tinylab.helpers.perf_events import EVENTS, HARDWARE, Counters as Events
 from tinylab.profiler.counters.data import Counters, Figure
+
+if TYPE_CHECKING:
+    from tinylab.uop.ops import UOp
 
 LEAST_NS = 20e6  # so long that events which take turns each get some
 _MOST_RUNS = 10_000
@@ -41,6 +45,22 @@ def measure(
         return figures_of(readings, counters.missing, runs)
     finally:
         counters.close()
+
+
+def measure_program(program: UOp, buffers: Mapping[int, bytes] | None = None) -> Counters:
+    """The events of one run of a kernel, in this process, on copies of its buffers.
+
+    Of a program that this process cannot call there is a note in place of figures.
+    """
+    from tinylab.profiler.counters.counted import alone, loaded  # here: they load LLVM
+
+    try:
+        job = alone(program, buffers)
+    except CounterError as error:
+        return Counters("", (), kind="measured", notes=(error.message,))
+    with loaded(job) as (run, _):
+        run()  # pages are there and caches are warm
+        return measure(run)
 
 
 def figures_of(
