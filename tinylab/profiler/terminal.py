@@ -220,11 +220,10 @@ def _print_table(rows: Iterator[Row], section: Section) -> None:
         min(max(len(n), *(len(_cell(r.get(n), way)) for r in sample)), _WIDEST)
         for n, way in zip(names, ways, strict=True)
     ]
+    right = [any(isinstance(row.get(n), int | float) for row in sample) for n in names]
     print(_line([_colored(n, "BLACK") for n in names], widths, [False] * len(names)))
     for row in _both(sample, rows):
-        cells = [row.get(n) for n in names]
-        right = [isinstance(c, int | float) for c in cells]
-        shown = [_cell(c, way) for c, way in zip(cells, ways, strict=True)]
+        shown = [_cell(row.get(n), way) for n, way in zip(names, ways, strict=True)]
         print(_line(shown, widths, right))
 
 
