@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from tinylab.dtype import dtypes, strong_dtype, sum_acc_dtype
 from tinylab.errors import GradientError
-from tinylab.helpers.arguments import shown
+from tinylab.helpers.arguments import explained, shown
 from tinylab.helpers.measure import Metadata
 from tinylab.helpers.text import pluralize
 from tinylab.mixin.base import shape_text
@@ -448,6 +448,7 @@ def _place(result: UOp, call: UOp) -> int:
     return call.src.index(result.src[0])
 
 
+@explained
 def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[UOp, UOp]:
     """The gradients of a value with respect to nodes below it, where it depends on them.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import tinylab
 from tests.compat.names import IMPORTED, MISSING
 from tinylab import (
     Context,
@@ -18,6 +19,7 @@ from tinylab import (
     TinyJit,
     UOp,
     Variable,
+    codegen,
     dtypes,
     fetch,
     function,
@@ -26,8 +28,11 @@ from tinylab import (
 )
 from tinylab.codegen.opt import OptOps
 from tinylab.compat import module
+from tinylab.compat.modules import take
 from tinylab.device import Buffer
+from tinylab.engine.realize import create_linear_with_vars
 from tinylab.errors import FetchError, OperandError, SettingError, TinylabError, UnknownDeviceError
+from tinylab.gradient import compute_gradient
 from tinylab.helpers.arguments import explain, explained
 from tinylab.helpers.context import DEBUG, ContextVar
 from tinylab.opcodes import Ops
@@ -131,6 +136,25 @@ def test_what_scripts_import(
         check(found)
         checked += 1
     assert checked
+
+
+@pytest.mark.parametrize("name", ["load", "profile", "profile_marker", "record"])
+def test_top_level(name: str) -> None:
+    check(getattr(tinylab, name))
+
+
+STAGES = [
+    codegen.apply_opts, codegen.do_to_program, codegen.full_rewrite_to_sink, codegen.line_rewrite,
+    codegen.to_program, compute_gradient, create_linear_with_vars, module, take,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", STAGES, ids=lambda f: f.__name__)
+def test_stages_that_scripts_call(function: Callable[..., Any]) -> None:
+    with contextlib.suppress(ImportError):  # of a module that exists nowhere
+        check(function)
+    with pytest.raises(OperandError, match=f"{function.__name__} takes no keyword 'foo'"):
+        function(foo=1)
 
 
 def is_enum(found: Any) -> bool:

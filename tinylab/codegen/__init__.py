@@ -34,6 +34,7 @@ from tinylab.codegen.range_tools import shared_writes
 from tinylab.codegen.split_ranges import split_ranges
 from tinylab.codegen.transcendental import has_transcendental, lower_transcendental
 from tinylab.errors import CodegenError, ContractError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import (
     DISABLE_FAST_IDIV,
     EMULATED_DTYPES,
@@ -92,6 +93,7 @@ SETTINGS = (
 )
 
 
+@explained
 def apply_opts(sink: UOp, ren: Renderer) -> UOp:
     """The kernel with its opts applied: those it asks for, or what heuristics choose.
 
@@ -195,6 +197,7 @@ PASSES = SIMPLIFY + OPTIMIZE + LOWER
 # fmt: on
 
 
+@explained
 def full_rewrite_to_sink(sink: UOp, ren: Renderer, optimize: bool = True) -> UOp:
     """The kernel as a program AST: all of PASSES, or those without the choice of opts."""
     sink = run_passes(sink, SIMPLIFY, ren)
@@ -206,11 +209,13 @@ def full_rewrite_to_sink(sink: UOp, ren: Renderer, optimize: bool = True) -> UOp
 _linearize = Pass("linearize", run=linearize, why="one line after another, loops around bodies")
 
 
+@explained
 def line_rewrite(sink: UOp, ren: Renderer) -> UOp:
     """LINEAR: the program AST as a list of lines in order."""
     return _linearize(sink, ren)
 
 
+@explained
 def do_to_program(sink: UOp, ren: Renderer, compiler: Any = None) -> UOp:
     """PROGRAM(SINK, LINEAR, SOURCE[, BINARY]) of a kernel, lowered now.
 
@@ -253,6 +258,7 @@ _programs: OrderedDict[tuple[Any, ...], UOp] = OrderedDict()
 _MOST_PROGRAMS = 4096
 
 
+@explained
 def to_program(sink: UOp, ren: Renderer, compiler: Any = None, fresh: bool = False) -> UOp:
     """As do_to_program; an equal kernel for an equal target is lowered once.
 

@@ -11,6 +11,7 @@ from types import ModuleType
 from tinylab.compat.modules import StandIn, exists, is_foreign, module, real_is_loaded, sentence
 from tinylab.compat.table import FOREIGN
 from tinylab.errors import CompatError
+from tinylab.helpers.arguments import explained
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -45,6 +46,7 @@ class Loader(importlib.abc.Loader):
         """Nothing is left to do."""
 
 
+@explained
 def alias() -> None:
     """From now on, `import tinygrad` and all below it mean tinylab in this process.
 

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from tinylab.compat.table import ABSENT, FOREIGN, HOMES, NAMES, OURS
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.near import closest
 
 _made: dict[str, StandIn] = {}
@@ -68,6 +69,7 @@ def _spec_of(home: str) -> bool:
         return False
 
 
+@explained
 def module(path: str) -> StandIn:
     """The module that stands for a foreign one.
 
@@ -82,6 +84,7 @@ def module(path: str) -> StandIn:
     return _made[path]
 
 
+@explained
 def take(path: str, name: str) -> Any:
     """A name of a foreign module, or a module below it.
 

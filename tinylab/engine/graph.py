@@ -17,6 +17,7 @@ from tinylab.device import Buffer, Compiled, Device
 from tinylab.engine.capture import CapturedStep
 from tinylab.engine.launch import Step, count, execute, report, run_step
 from tinylab.errors import GraphException
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import DEBUG, JIT_BATCH_SIZE
 
 # What a table holds per step, in 64-bit words.
@@ -158,6 +159,7 @@ def kind_of(s: CapturedStep) -> str:
     return kinds.pop() if len(kinds) == 1 else ""
 
 
+@explained
 def graph_class(device: str | Compiled[Any]) -> type[GraphRunner] | None:
     """What launches many kernels of a device at once; None where there is no such thing."""
     found = Device[device] if isinstance(device, str) else device

@@ -16,6 +16,7 @@ from tinylab.engine.launch import Plan
 from tinylab.engine.linear import deferred, execute_plan, runs_now
 from tinylab.engine.locking import alone
 from tinylab.errors import AllocationError, BindMismatchError, BufferError, CompileError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import (
     ALLOW_DEVICE_USAGE,
     DEBUG,
@@ -389,6 +390,7 @@ def forget_plans() -> None:
     schedule_cache.clear()
 
 
+@explained
 def create_linear_with_vars(sink: UOp) -> tuple[UOp, dict[str, int]]:
     """(the LINEAR of kernels that would compute the sources of a SINK, values of variables)."""
     with deferred() as noted:

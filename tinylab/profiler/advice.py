@@ -24,6 +24,7 @@ from tinylab.codegen.opt.strides import Access, accesses
 from tinylab.codegen.range_tools import OUTPUT_KINDS, size_of
 from tinylab.dtype import dtypes
 from tinylab.errors import CounterError
+from tinylab.helpers.arguments import explained
 from tinylab.opcodes import AxisType
 from tinylab.profiler.counters.data import Counters, Figure, Json, UopCounts, number
 from tinylab.trace import events
@@ -72,6 +73,7 @@ class Advice:
         }
 
 
+@explained
 def advise(ast: UOp, opts: Sequence[Opt], counters: Counters, renderer: Renderer) -> list[Advice]:
     """What to try on a kernel that was counted with these opts; at most one advice a rule.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.near import closest
 from tinylab.profiler import find, report, scene, view
 from tinylab.profiler.capture import (
@@ -361,6 +362,7 @@ class Stream:
 _desks: weakref.WeakKeyDictionary[Capture | Captures, Desk] = weakref.WeakKeyDictionary()
 
 
+@explained
 def desk_of(captures: Capture | Captures) -> Desk:
     """The desk of a capture, or of several: always the same one."""
     found = _desks.get(captures)

@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.arguments import explained
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.recorder import Recorder
 from tinylab.trace import provenance
 from tinylab.trace.record import Cell, Record, record as recording
 
 
+@explained
 def profile(name: str = "profile", record: bool = False) -> Profiling:
     """Note what is scheduled, compiled, run, copied and allocated inside a ``with`` block.
 

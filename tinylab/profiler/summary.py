@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.arguments import explained
 from tinylab.profiler.capture import Capture, CountersInfo, StreamInfo
 from tinylab.profiler.counters.pmc import Counter, Readout
 from tinylab.profiler.reading import read_to_end
@@ -38,6 +39,7 @@ _MOST_ROWS = 2_000_000
 _COLUMNS = ["time", "packet", "op", "wave", "simd", "pc"]
 
 
+@explained
 def summarize(capture: Capture) -> dict[str, Any]:
     """The whole capture; keys and layouts of the reference results."""
     durations = [

@@ -15,6 +15,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from tinylab.helpers.arguments import explained
+
 now_ns = time.perf_counter_ns
 
 
@@ -163,6 +165,7 @@ def line(number: int, text: str) -> Event | _Silence:
     return span("line", text, line=number)
 
 
+@explained
 def profile_marker(name: str, color: str = "gray") -> None:
     """Mark this moment in the profiles that listen; timelines draw all markers in one colour.
 

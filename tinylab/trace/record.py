@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.text import ansistrip
 from tinylab.trace import events
 from tinylab.trace.events import Event
@@ -510,6 +511,7 @@ def wants(key: Hashable) -> bool:
     return wanted and not events.is_quiet()
 
 
+@explained
 @contextlib.contextmanager
 def record(name: str = "record", cell: Cell | None = None) -> Iterator[Record]:
     """Record what is compiled and run inside a ``with`` block.

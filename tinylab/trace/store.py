@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinylab.errors import TraceError
+from tinylab.helpers.arguments import explained
 from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import Ops
 from tinylab.trace.events import Event
@@ -271,6 +272,7 @@ def _joined(parts: list[bytes]) -> bytes:
 # *** reading
 
 
+@explained
 def load(path: str | Path) -> StoredRecord:
     """The record in a file.
 

@@ -25,6 +25,7 @@ from tinylab.codegen import do_to_program
 from tinylab.device import BufferSpec, Device
 from tinylab.dtype import AddrSpace, dtypes
 from tinylab.errors import CounterError, RenderError
+from tinylab.helpers.arguments import explained
 from tinylab.opcodes import Ops
 from tinylab.profiler.counters.cache import (
     COMMON,
@@ -87,6 +88,7 @@ class Job:
         return _Reading(self, outputs).counters()
 
 
+@explained
 def count(
     program: UOp,
     buffers: Mapping[int, Bytes] | None = None,

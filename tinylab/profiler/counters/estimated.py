@@ -24,6 +24,7 @@ from tinylab.codegen import do_to_program
 from tinylab.codegen.opt import Opt
 from tinylab.codegen.opt.strides import index_strides
 from tinylab.dtype import AddrSpace
+from tinylab.helpers.arguments import explained
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.profiler.counters.data import BufferCounts, Counters, Figure, LoopCounts, UopCounts
 from tinylab.profiler.counters.kinds import FLOPS, addressing, buffer_of, lanes_of, sort_of
@@ -67,6 +68,7 @@ class GridRenderer(Renderer):
         return ""
 
 
+@explained
 def estimate(
     ast: UOp, target: str, opts: Sequence[Opt] | None = None, most_places: int = MOST_PLACES
 ) -> Counters:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tinylab.errors import CaptureError
+from tinylab.helpers.arguments import explained
 from tinylab.profiler.sqtt.decode import TABLES
 from tinylab.profiler.sqtt.packets import (
     ALU_SOURCES,
@@ -193,6 +194,7 @@ class _Plan:
 _END, _REG, _START, _INST, _EXEC, _MARK = range(6)
 
 
+@explained
 def encode(family: str, specs: Iterable[Spec], stream: int = 0) -> bytes:
     """A stream with waves, instructions, executions, register writes and markers.
 
