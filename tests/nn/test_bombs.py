@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 
 from tinylab import Tensor
-from tinylab.errors import FileFormatError
-from tinylab.nn import files
+from tinylab.errors import FetchError, FileFormatError
+from tinylab.helpers import unpack
+from tinylab.helpers.cache import fetch
+from tinylab.nn import datasets
 from tinylab.nn.gguf import gguf_load
 from tinylab.nn.state import safe_load, tar_extract, torch_load, zip_extract
 
@@ -48,8 +50,8 @@ def refused(read, raw: bytes, says: str, most: int = 8 * MEGABYTE) -> None:
 @pytest.fixture
 def little_room(monkeypatch):
     """Limits that a test can reach in no time."""
-    monkeypatch.setattr(files, "_MOST_FOR_ALL", MEGABYTE)
-    monkeypatch.setattr(files, "_MOST_FOR_EACH", 10)
+    monkeypatch.setattr(unpack, "_MOST_FOR_ALL", MEGABYTE)
+    monkeypatch.setattr(unpack, "_MOST_FOR_EACH", 10)
 
 
 def zipped(members: dict[str, bytes], kind: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -173,3 +175,40 @@ def test_counts_that_a_header_only_claims_take_no_memory():
     for shape in ([1] * 65, [1 << 40, 1 << 40], [0, -1]):
         info = json.dumps({"a": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4]}}).encode()
         refused(safe_load, struct.pack("<Q", len(info)) + info + bytes(4), "damaged file")
+
+
+@pytest.mark.usefixtures("little_room")
+def test_gzip_files_that_swell(tmp_path):
+    raw = gzip.compress(bytes(32 * MEGABYTE))
+    with at_most(8 * MEGABYTE), pytest.raises(FileFormatError, match="makes more than"):
+        unpack.gunzipped(raw, "x.gz")
+    file = tmp_path / "x.gz"
+    file.write_bytes(raw)
+    with pytest.raises(FetchError, match="makes more than"):
+        fetch(file.as_uri(), tmp_path / "x", gunzip=True)
+    assert not (tmp_path / "x").exists()
+    file.write_bytes(gzip.compress(b"abc")[:-9])
+    with pytest.raises(FetchError, match="no whole gzip file"):
+        fetch(file.as_uri(), tmp_path / "x", gunzip=True)
+    file.write_bytes(gzip.compress(b"abc") + gzip.compress(b"de"))
+    assert fetch(file.as_uri(), tmp_path / "x", gunzip=True).read_bytes() == b"abcde"
+
+
+@pytest.mark.usefixtures("little_room")
+def test_a_data_set_that_swells(tmp_path):
+    file = tmp_path / "train-images-idx3-ubyte.gz"
+    file.write_bytes(gzip.compress(bytes(32 * MEGABYTE)))
+    with at_most(8 * MEGABYTE), pytest.raises(FileFormatError, match="makes more than"):
+        datasets._idx(file, None)
+
+
+@pytest.mark.usefixtures("little_room")
+def test_an_archive_that_swells_leaves_no_files(tmp_path):
+    file = tmp_path / "x.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        member = tarfile.TarInfo("zeros")
+        member.size = 32 * MEGABYTE
+        archive.addfile(member, io.BytesIO(bytes(member.size)))
+    with at_most(8 * MEGABYTE), pytest.raises(FetchError, match="makes more than"):
+        fetch(file.as_uri(), tmp_path / "got", extract=True)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["got", "x.tar.gz"]

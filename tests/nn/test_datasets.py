@@ -62,7 +62,7 @@ def test_a_damaged_file_is_an_error(folder):
     with pytest.raises(FileFormatError, match="damaged"):
         mnist()
     (folder / "train-images-idx3-ubyte").write_bytes(b"\x1f\x8bnonsense")
-    with pytest.raises(FileFormatError, match="no idx file"):
+    with pytest.raises(FileFormatError, match="no whole gzip file"):
         mnist()
 
 

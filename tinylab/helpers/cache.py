@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tinylab.errors import ContractError, FetchError
+from tinylab.errors import ContractError, FetchError, FileFormatError
 from tinylab.helpers.arguments import explained, shown
 from tinylab.helpers.context import CACHELEVEL, getenv
 
@@ -254,7 +254,8 @@ def fetch(
     """The file at a URL, downloaded once into the cache folder; a path of this machine is itself.
 
     A download is written beside its place and moved there whole, so a broken one leaves nothing.
-    extract: the folder that a tar archive is unpacked into.
+    extract: the folder that a tar archive is unpacked into. What is packed must not grow to more
+    than 1 GiB or a hundred times its size.
 
     Raises: FetchError if it cannot be had or is not the one that ``sha256`` names.
     """
@@ -282,15 +283,14 @@ def fetch(
 
 def _unpacked(path: pathlib.Path) -> pathlib.Path:
     """The folder of an archive's files, made whole or not at all; nothing leaves that folder."""
-    import tarfile
+    from tinylab.helpers.unpack import untar
 
     folder = path.with_name(path.name + ".extract")
     if not folder.exists():
         with tempfile.TemporaryDirectory(dir=path.parent) as whole:
             try:
-                with tarfile.open(path) as archive:
-                    archive.extractall(whole, filter="data")
-            except (tarfile.TarError, EOFError) as e:
+                untar(path, whole)
+            except FileFormatError as e:
                 raise FetchError(f"{path} cannot be unpacked: {e}") from e
             os.replace(shutil.copytree(whole, f"{whole}.done"), folder)
     return folder
@@ -306,7 +306,6 @@ def _place(
 
 
 def _download(url: str, headers: dict[str, str], gunzip: bool) -> bytes:
-    import gzip
     import urllib.request
 
     request = urllib.request.Request(url, headers={"User-Agent": "tinylab"} | headers)
@@ -320,4 +319,13 @@ def _download(url: str, headers: dict[str, str], gunzip: bool) -> bytes:
         ) from e
     if length is not None and int(length) != len(data):
         raise FetchError(f"{url} broke off after {len(data)} of {length} bytes", help="try again")
-    return gzip.decompress(data) if gunzip else data
+    return _gunzipped(data, url) if gunzip else data
+
+
+def _gunzipped(data: bytes, url: str) -> bytes:
+    from tinylab.helpers.unpack import gunzipped
+
+    try:
+        return gunzipped(data, url)
+    except FileFormatError as e:
+        raise FetchError(f"cannot unpack {e}") from e

@@ -7,7 +7,6 @@ set DATASETS=/the/folder.
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import pathlib
@@ -19,6 +18,7 @@ from tinylab.dtype import dtypes
 from tinylab.errors import FetchError, FileFormatError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.cache import cache_dir
+from tinylab.helpers.unpack import gunzipped
 from tinylab.nn.files import tar_extract
 from tinylab.tensor import Tensor
 from tinylab.tensor.data import buffer_uop
@@ -92,11 +92,11 @@ def _idx(path: pathlib.Path, device: Any) -> Tensor:
     """A file of bytes in the idx format: two zeros, the type, the number of axes, their sizes."""
     raw = path.read_bytes()
     try:
-        raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        raw = gunzipped(raw, str(path)) if raw[:2] == b"\x1f\x8b" else raw
         file = io.BytesIO(raw)
         zeros, kind, axes = struct.unpack(">HBB", file.read(4))
         shape = struct.unpack(f">{axes}I", file.read(4 * axes))
-    except (OSError, EOFError, struct.error) as e:
+    except struct.error as e:
         raise FileFormatError(f"{path} is no idx file: {e}") from e
     body = file.read()
     count = 1

@@ -23,7 +23,7 @@ from tinylab.device import Device
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import FileFormatError, OperandError
 from tinylab.helpers.arguments import explained, explained_class
-from tinylab.helpers.text import size_to_str
+from tinylab.helpers.unpack import refuse_growth
 from tinylab.tensor import Tensor
 from tinylab.tensor.data import buffer_uop
 from tinylab.tensor.disk import on_disk
@@ -90,16 +90,10 @@ class Bytes:
         Raises: FileFormatError where a small file asks for much more memory than it has bytes.
         """
         self._grown += count
-        most = max(_MOST_FOR_ALL, _MOST_FOR_EACH * len(self.view))
-        if self._grown > most:
-            raise FileFormatError(
-                f"{what} makes more than {size_to_str(most)} of a file of {len(self.view)} bytes",
-                help="if you trust it, unpack it with unzip or tar and load what it holds",
-            )
+        refuse_growth(self._grown, len(self.view), what)
 
 
 # How much memory a file may ask for: so much in any case, and so often its own size.
-_MOST_FOR_ALL, _MOST_FOR_EACH = 1 << 30, 100
 
 
 @explained_class
