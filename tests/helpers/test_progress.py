@@ -28,6 +28,13 @@ def test_a_bar_moves_by_hand_and_takes_notes(capsys):
     assert "5.00/10.00" in text
 
 
+def test_a_bar_is_closed_by_hand(capsys):
+    bar = tqdm(total=2)
+    bar.update(1)
+    bar.close()
+    assert capsys.readouterr().err.endswith("\n")
+
+
 def test_how_much_there_is_may_be_unknown(capsys):
     assert sum(tqdm(iter([1, 2]))) == 3
     assert "2it [" in capsys.readouterr().err

@@ -115,6 +115,10 @@ class tqdm(Generic[T]):
         else:
             stderr_log("\r" + line + ("\n" if close else ""))
 
+    def close(self) -> None:
+        """The last picture, which stays."""
+        self.update(close=True)
+
     def write(self, s: str) -> None:
         """A line above the bar."""
         if self._cell is not None:

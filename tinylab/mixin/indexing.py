@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from tinylab.dtype import ConstType, PyConst, dtypes, sum_acc_dtype
 from tinylab.errors import DTypeError, IndexingError, OperandError, ShapeError
 from tinylab.helpers.context import USE_ATOMICS
+from tinylab.helpers.seq import fully_flatten
 from tinylab.mixin.base import (
     Primitives,
     Shape,
@@ -273,8 +274,8 @@ def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
 
     Raises: IndexingError for too many indices, two ellipses, or something that cannot index.
     """
-    items = list(indices) if isinstance(indices, tuple) else [indices]
-    items = [_as_item(x, i) for i in items]
+    given = list(indices) if isinstance(indices, tuple) else [indices]
+    items = [_as_item(x, i) for i in given]
     if sum(i is Ellipsis for i in items) > 1:
         raise IndexingError(f"indices can only have a single ellipsis ('...'), in {indices}")
     used = sum(_axes_used(i) for i in items)
@@ -284,11 +285,27 @@ def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
     fill = [slice(None)] * (x.ndim - used)
     plan: list[AxisIndex] = []
     axis = 0
-    for item in [*items[:at], *fill, *items[at + 1 :]]:
+    given = [*given[:at], *fill, *given[at + 1 :]]
+    for item, raw in zip([*items[:at], *fill, *items[at + 1 :]], given, strict=True):
         entries = _entries(x, item, axis)
+        if item is not raw and item.dtype is not dtypes.bool:
+            _check_places(raw, x.shape[axis], axis)
         plan += entries
         axis += sum(e.kind != "new" for e in entries)
     return plan
+
+
+def _check_places(places: Any, size: Size, axis: int) -> None:
+    """Refuse numbers in a list or an array of numpy's that no axis of this size has."""
+    if hasattr(places, "min"):
+        ends = [int(places.min()), int(places.max())] if places.size else []
+    else:
+        ends = fully_flatten(places)
+    known = present(size)
+    known = largest(size) if known is None else known
+    for place in ends:
+        if isinstance(place, int) and not -known <= place < known:
+            raise IndexingError(f"index={place} is out of bounds with size={known} on axis {axis}")
 
 
 def _as_item(x: Any, item: Any) -> Any:
@@ -324,10 +341,7 @@ def _entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
     if isinstance(item, Primitives) and (isinstance(item, type(x)) or isinstance(x, type(item))):
         return _tensor_entries(x, item, axis)
     if isinstance(item, int):
-        known = present(size)
-        known = largest(size) if known is None else known
-        if not -known <= item < known:
-            raise IndexingError(f"index={item} is out of bounds with size={known} on axis {axis}")
+        _check_places([item], size, axis)
         place = item if item >= 0 else size + item
         return [AxisIndex("place", (place, place + 1))]
     return [AxisIndex("place", (item, item + 1))]  # a symbolic place
