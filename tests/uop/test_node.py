@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tinylab.dtype import AddrSpace, Invalid, dtypes
-from tinylab.errors import TinylabError
+from tinylab.errors import CreationError, TinylabError
 from tinylab.helpers.context import Context
 from tinylab.uop.intern import cache
 from tinylab.uop.ops import AxisType, KernelInfo, Ops, ParamArg, UOp
@@ -357,3 +357,22 @@ def test_python_text_rebuilds_the_node() -> None:
     exec("from tinylab.uop.ops import *", names)
     exec(node.pyrender(), names)
     assert names["ast"] is node
+
+
+def test_values_of_one_number_and_short_casts() -> None:
+    """What scripts ask of an expression as of a tensor; here without storage."""
+    x = UOp.full((2, 3), 7)
+    assert (x.shape, x.dtype, x.device) == ((2, 3), dtypes.int, None)
+    assert UOp.zeros(2, 3).dtype is dtypes.default_float
+    assert UOp.ones((4,), dtype="int8").dtype is dtypes.int8
+    assert x.zeros_like() is UOp.full((2, 3), 0)
+    assert x.ones_like(dtype=dtypes.float16) is UOp.full((2, 3), 1, dtypes.float16)
+    assert UOp.ones(2, device="NULL").device == "NULL"
+    names = "bool short int long half bfloat16 float double"
+    assert [str(getattr(x, n)().dtype) for n in names.split()] == [
+        f"dtypes.{n}" for n in names.split()
+    ]
+    assert x.clone().op is Ops.CONTIGUOUS
+    assert x.clone("NULL").device == "NULL"
+    with pytest.raises(CreationError, match="filled with a number, not 'a'"):
+        UOp.full((2,), "a")

@@ -398,40 +398,6 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             return result.cast(self.dtype)
         return result
 
-    # *** short names of types
-
-    def bool(self) -> Tensor:
-        """Cast to bool."""
-        return self.cast(dtypes.bool)
-
-    def short(self) -> Tensor:
-        """Cast to int16."""
-        return self.cast(dtypes.int16)
-
-    def int(self) -> Tensor:
-        """Cast to int32."""
-        return self.cast(dtypes.int32)
-
-    def long(self) -> Tensor:
-        """Cast to int64."""
-        return self.cast(dtypes.int64)
-
-    def half(self) -> Tensor:
-        """Cast to float16."""
-        return self.cast(dtypes.float16)
-
-    def bfloat16(self) -> Tensor:
-        """Cast to bfloat16."""
-        return self.cast(dtypes.bfloat16)
-
-    def float(self) -> Tensor:
-        """Cast to float32."""
-        return self.cast(dtypes.float32)
-
-    def double(self) -> Tensor:
-        """Cast to float64."""
-        return self.cast(dtypes.float64)
-
 
 def _shown(t: Tensor) -> str:
     """The values as numpy prints them, on the lines that follow where there are several."""
