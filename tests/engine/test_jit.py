@@ -17,6 +17,7 @@ from tinylab.engine.jit import CapturedJit
 from tinylab.engine.linear import run_linear
 from tinylab.errors import JitError
 from tinylab.opcodes import Ops
+from tinylab.uop.ops import KernelInfo, UOp
 
 
 def vector(*values: float) -> Tensor:
@@ -108,6 +109,26 @@ def test_what_a_function_writes_to_or_makes_follows_its_replays():
     for i in range(4):
         add(vector(i))
         assert state.tolist() == seen[0].tolist() == [i, 2.0]
+
+
+@pytest.mark.parametrize("jit", [0, 1])
+def test_state_that_is_replaced_by_what_a_kernel_wrote_into_it_follows(jit: int):
+    def add_one(o: UOp, x: UOp) -> UOp:
+        i = UOp.range(o.shape[0], 0)
+        return o[i].store(x[i] + 1).end(i).sink(arg=KernelInfo(name="add_one"))
+
+    state, seen = vector(0.0, 0.0), []
+
+    @TinyJit
+    def step(x):
+        state.replace(state.custom_kernel(x, fxn=add_one)[0])
+        return state.realize()
+
+    with Context(JIT=jit):
+        for i in range(5):
+            seen.append(state.detach())
+            assert step(vector(i, 1.0)).tolist() == state.tolist() == [i + 1.0, 2.0]
+    assert [t.tolist() for t in seen] == [[0.0, 0.0], *([i + 1.0, 2.0] for i in range(4))]
 
 
 def test_a_captured_function_is_called_with_nodes_too():

@@ -59,7 +59,7 @@ def note_value(x: UOp, ctx: Numbering) -> UOp:
     if known != value:
         raise BindMismatchError(
             f"bind mismatch on {var.arg.name}, {known} != {value}",
-            help="one computation can have one value of a variable",
+            help="one computation has one value of a variable: .realize() what has the other first",
         )
     return var
 

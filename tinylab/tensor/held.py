@@ -81,7 +81,7 @@ class Live:
             self._new[id(tensor)] = found
 
     def wrote(self, tensor: Any) -> None:
-        """A write gave a tensor its value: whoever listens hears of it."""
+        """The program gave a tensor another value: whoever listens hears of it."""
         for heard in self._listening:
             heard[id(tensor)] = weakref.ref(tensor)
 
@@ -132,18 +132,19 @@ class Live:
         self, memory: Iterable[object], memory_of: Callable[[UOp], Iterable[object]]
     ) -> list[Any]:
         """The tensors whose values lie in some of the memory, after `all_to_compute`."""
-        for key, ref in list(self._stored.items()):
-            tensor = ref()
+        for key in list(self._stored):  # tensors come and go at any time, here too
+            ref = self._stored.get(key)
+            tensor = None if ref is None else ref()
             self._drop(key)
-            if tensor is not None:
+            if ref is not None and tensor is not None:
                 self._memory[key] = tuple(map(id, memory_of(tensor.uop)))
                 for place in self._memory[key]:
                     self._by_memory.setdefault(place, {})[key] = ref
         found: dict[int, Any] = {}
         for m in memory:
-            for key, ref in list(self._by_memory.get(id(m), {}).items()):
+            for ref in list(self._by_memory.get(id(m), {}).values()):
                 if (tensor := ref()) is not None:
-                    found[key] = tensor
+                    found[id(tensor)] = tensor
         return list(found.values())
 
     def _file_new(self, in_memory: Callable[[UOp], bool]) -> None:

@@ -256,6 +256,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             )
         self.uop, self._view_of, self._marks = x.uop, None, x._marks
         live.changed(self)
+        live.wrote(self)
         return self
 
     def __setitem__(self, indices: Any, v: Any) -> None:
