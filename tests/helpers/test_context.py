@@ -1,11 +1,13 @@
 import os
+import pathlib
+import re
 import subprocess
 import sys
 import warnings
 
 import pytest
 
-from tinylab.helpers import DEBUG, DEV, EMULATED_DTYPES, Context, ContextVar, getenv
+from tinylab.helpers import DEBUG, DEV, EMULATED_DTYPES, Context, ContextVar, context, getenv
 from tinylab.helpers.context import SETTINGS
 
 # The names and defaults that scripts rely on; environment variables may not be set here.
@@ -83,6 +85,16 @@ def test_the_environments_too():
     done = fresh("import tinylab.helpers", BEAM="2", TC="0", PARALLEL="1")
     assert "BEAM=2 has no effect: kernels are not searched yet" in done.stderr
     assert done.stderr.count("has no effect") == 1
+
+
+def test_every_setting_is_read_or_says_why_not():
+    own = pathlib.Path(context.__file__)
+    files = set(own.parents[1].rglob("*.py")) - {own, own.with_name("__init__.py")}
+    texts = [p.read_text() for p in files]
+    words = set(re.findall(r"\b[A-Z][A-Z0-9_]+\b", " ".join(texts)))
+    names = {id(value): name for name, value in vars(context).items()}
+    told = {key for key, s in SETTINGS.items() if s.lacks or s.idle}
+    assert {key for key, s in SETTINGS.items() if names[id(s)] not in words} <= told
 
 
 def test_context_nests_and_gives_back():
