@@ -41,6 +41,8 @@ from tinylab.runtime.isolated.memory import (
 
 _COMPILE_LIMIT_S = 60.0
 _START_LIMIT_S = 30.0
+# What a worker does is no part of the process that VIZ and the like look on at.
+_QUIET = dict.fromkeys(("DEBUG", "VIZ", "PROFILE", "TRACK_MATCH_STATS"), "0")
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ class _Nursery:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                env=os.environ | {"DEBUG": "0"},
+                env=os.environ | _QUIET,
             )
         except OSError as e:
             raise WorkerError(f"no worker process can be started: {e}") from e
