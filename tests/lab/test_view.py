@@ -31,11 +31,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+displayed: list[Any] = []
+
+
 def shown(*paths: Path) -> Any:
     """The value of the cell that shows some files."""
     *lines, value = cell_of(paths).splitlines()
     assert lines[0] == "%load_ext tinylab"
-    namespace: dict[str, Any] = {}
+    namespace: dict[str, Any] = {"display": displayed.append}
     exec("\n".join(lines[1:]), namespace)
     return eval(value, namespace)
 
@@ -44,7 +47,6 @@ def shown(*paths: Path) -> Any:
     ("names", "kind"),
     [
         (["profile.tlab"], "Profile"),
-        (["both.tlab"], "Profile"),
         (["trace.json"], "Profile"),
         (["profile.tlab", "trace.json"], "Comparison"),
         (["record.tlab"], "StoredRecord"),
@@ -56,6 +58,15 @@ def shown(*paths: Path) -> Any:
 )
 def test_the_cell_shows_what_the_files_hold(files: Path, names: list[str], kind: str) -> None:
     assert type(shown(*(files / name for name in names))).__name__ == kind
+
+
+def test_a_profile_with_its_record_is_shown_with_the_debugger(files: Path) -> None:
+    displayed.clear()
+    record = shown(files / "both.tlab")
+    (profile,) = displayed
+    assert type(profile).__name__ == "Profile"
+    assert record is profile.record
+    assert record.kernels
 
 
 @pytest.mark.parametrize(

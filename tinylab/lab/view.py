@@ -99,6 +99,11 @@ def cell_of(paths: Sequence[Path]) -> str:
         return _cell(f"from tinylab.profiler import {read}", f"{read}({', '.join(given)})")
     if kind == "records":
         return _cell("import tinylab", f"tinylab.load({given[0]})")
+    if len(given) == 1 and _has_record(paths[0]):
+        load = "from tinylab.profiler import load_profile"
+        # Its kernels lead to the debugger, which has to be on the page for that.
+        made = f"profile = load_profile({given[0]})\ndisplay(profile)"
+        return _cell(load, f"{made}\nprofile.record")
     if len(given) == 1:
         return _cell("from tinylab.profiler import load_profile", f"load_profile({given[0]})")
     loaded = ", ".join(f"load_profile({path})" for path in given)
@@ -121,6 +126,14 @@ def _kind_of(path: Path) -> str:
         return "profiles"
     read_capture(path)
     return "captures"
+
+
+def _has_record(path: Path) -> bool:
+    """Whether a profile's file holds the rewrites of its kernels too."""
+    from tinylab.profiler.saved import is_alone
+    from tinylab.trace import store
+
+    return path.suffix == ".tlab" and not is_alone(store.load(path))
 
 
 def _write(path: Path, code: str, outputs: list[Any]) -> None:
