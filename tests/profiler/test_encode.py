@@ -121,3 +121,19 @@ def test_what_a_family_cannot_say_is_refused() -> None:
         writer.packet("WAVERDY", 50, mask=1)
     with pytest.raises(OverflowError, match="99"):
         writer.packet("IMMEDIATE", 100, wave=99)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_waves_that_share_a_slot_are_refused(family: str) -> None:
+    waves = [
+        WaveSpec(400, 800, 3, 2, 1),
+        WaveSpec(800, 1200, 3, 2, 1),
+        WaveSpec(400, 1200, 3, 1, 1),
+    ]
+    assert len(Trace(encode(family, waves)).index().waves()) == 3
+    with pytest.raises(
+        CaptureError, match="slot 3 of SIMD 2, unit 1, array 0 has a wave until 800"
+    ):
+        encode(family, [*waves, WaveSpec(796, 1600, 3, 2, 1)])
+    with pytest.raises(CaptureError, match="ends at 4, before its start at 8"):
+        encode(family, [WaveSpec(8, 4)])

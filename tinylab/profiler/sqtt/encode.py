@@ -201,9 +201,11 @@ def encode(family: str, specs: Iterable[Spec], stream: int = 0) -> bytes:
     Times are cycles from the start of the stream; on CDNA multiples of four. What happens in one
     cycle is written in this order: ends of waves, registers, starts, then in the order given.
 
-    Raises: CaptureError for what the family has no packet for.
+    Raises: CaptureError for what the family has no packet for, and for two waves in one slot.
     """
     writer = Writer(family, stream)
+    specs = list(specs)
+    _refuse_shared_slots([spec for spec in specs if isinstance(spec, WaveSpec)])
     plans = [p for spec in specs for p in _plans(writer.table, spec)]
     for plan in sorted(plans, key=lambda p: (p.time, p.rank)):
         if plan.name == "":
@@ -211,6 +213,24 @@ def encode(family: str, specs: Iterable[Spec], stream: int = 0) -> bytes:
         else:
             writer.packet(plan.name, plan.time, **plan.values)
     return writer.finish()
+
+
+def _refuse_shared_slots(waves: list[WaveSpec]) -> None:
+    """A slot holds a wave at a time: starts and ends are paired by nothing else."""
+    last: dict[tuple[int, ...], WaveSpec] = {}
+    for wave in sorted(waves, key=lambda w: w.start):
+        if wave.end is not None and wave.end < wave.start:
+            raise CaptureError(f"a wave ends at {wave.end}, before its start at {wave.start}")
+        place = (wave.array, wave.unit, wave.simd, wave.slot)
+        before = last.get(place)
+        if before is not None and before.end is not None and wave.start < before.end:
+            array, unit, simd, slot = place
+            raise CaptureError(
+                f"slot {slot} of SIMD {simd}, unit {unit}, array {array} has a wave until "
+                f"{before.end}: none can start there at {wave.start}",
+                help="give it another slot",
+            )
+        last[place] = wave
 
 
 def _plans(table: Table, spec: Spec) -> Sequence[_Plan]:
