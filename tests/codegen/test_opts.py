@@ -279,7 +279,7 @@ def test_symbolic_axes_are_not_padded() -> None:
 
 # *** results
 
-AMOUNTS = (0, 2, 3, 4, 5, 8, 16)
+AMOUNTS = (0, 1, 2, 3, 4, 5, 8, 16)
 TRIES = st.lists(
     st.one_of(
         st.builds(
@@ -307,6 +307,18 @@ TRIES = st.lists(
 
 def legal(kernel: UOp, tries: list[Opt], device: str) -> tuple[Opt, ...]:
     return those_that_apply(scheduler(kernel, device), tries)
+
+
+@pytest.mark.parametrize("op", [OptOps.UNROLL, OptOps.UPCAST])
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_lanes_of_one_change_nothing(op: OptOps, device: str) -> None:
+    kernel = row_reduce(Ops.ADD, 3, 17)
+    arrays = random_arrays(kernel, 0)
+    wanted = [a.copy() for a in arrays]
+    run_kernel(kernel, wanted)
+    for opts in ((Opt(op, 0, 1),), (Opt(op, 0, 1), Opt(OptOps.UNROLL, 0, 17))):
+        tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
+        assert_equal_arrays(run(tuned, arrays, device), wanted)
 
 
 @settings(max_examples=150)

@@ -108,6 +108,31 @@ def test_copies_and_pickles_are_the_node() -> None:
     assert pickle.loads(pickle.dumps(node)) is node
 
 
+def test_pickles_of_any_depth() -> None:
+    node = chain(DEEP)
+    assert pickle.loads(pickle.dumps(node)) is node
+    nodes = [UOp.range(4, 0) + i for i in range(200)]
+    assert pickle.loads(pickle.dumps(UOp.sink(*nodes))) is UOp.sink(*nodes)
+
+
+def test_expressions_are_cut_where_they_are_long() -> None:
+    """A text as long as the graph is deep for each node took 9 GB at 40,000 nodes."""
+    x, grown = UOp.variable("x", 0, 9), UOp.variable("x", 0, 9)
+    for i in range(30_000):
+        grown = grown.maximum(i) ^ x
+    text = grown.render(simplify=False)
+    assert "…" in text
+    assert len(text) <= 200_100
+    assert text.count("(") == text.count(")")
+    doubled = x
+    for _ in range(100):
+        doubled = doubled ^ doubled
+    assert len(doubled.render(simplify=False)) <= 200_100
+    with pytest.raises(TinylabError, match="failed to be a single number") as caught:
+        int(grown)
+    assert len(str(caught.value)) < 500
+
+
 def test_key_is_the_same_in_another_process() -> None:
     code = (
         "from tinylab.uop.ops import UOp;"

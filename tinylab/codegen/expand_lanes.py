@@ -32,7 +32,7 @@ class LanePlan(NamedTuple):
 
 def lane_plan(sink: UOp, ctx: object = None) -> LanePlan:
     """Which lane axis each UPCAST and UNROLL range gets."""
-    ranges = [u for u in sink.toposort() if u.op is Ops.RANGE and u.arg[-1] in LANE_KINDS]
+    ranges = [u for u in sink.toposort() if _is_lane(u) and not _is_one_step(u)]
     found = accesses(sink) if len(ranges) > 1 else []
 
     def steps(rng: UOp) -> int:
@@ -50,18 +50,30 @@ def lane_plan(sink: UOp, ctx: object = None) -> LanePlan:
 
 def has_lanes(sink: UOp, ctx: object = None) -> bool:
     """Whether any range is UPCAST or UNROLL."""
-    return any(u.op is Ops.RANGE and u.arg[-1] in LANE_KINDS for u in sink.toposort())
+    return any(_is_lane(u) for u in sink.toposort())
+
+
+def _is_lane(u: UOp) -> bool:
+    return u.op is Ops.RANGE and u.arg[-1] in LANE_KINDS
+
+
+def _is_one_step(rng: UOp) -> bool:
+    return rng.src[0].op is Ops.CONST and rng.src[0].arg == 1
 
 
 def range_to_lanes(rng: UOp, ctx: LanePlan) -> UOp | None:
-    """An UPCAST or UNROLL range as the vector of its steps."""
+    """An UPCAST or UNROLL range as the vector of its steps; of a single step, that number."""
+    if _is_lane(rng) and _is_one_step(rng):
+        return rng.const_like(0)
     axis = ctx.axis.get(rng)
     return None if axis is None else lane_vector(ctx.shape[axis], axis, len(ctx.shape))
 
 
 def end_without_lanes(end: UOp) -> UOp | None:
     """A loop's end does not close lanes."""
-    loops = tuple(r for r in end.src[1:] if r.op is Ops.RANGE or not r.shape)
+    loops = tuple(
+        r for r in end.src[1:] if r.op is Ops.RANGE or (not r.shape and r.op is not Ops.CONST)
+    )
     if len(loops) == len(end.src) - 1:
         return None
     return end.src[0].end(*loops)
@@ -77,7 +89,8 @@ def reduce_lanes(red: UOp, ctx: LanePlan) -> UOp | None:
     if red.arg[1] or not lanes:
         return None
     op, rank = red.arg[0], len(ctx.shape)
-    axes = sorted(next(i for i, n in enumerate(r.shape) if n > 1) for r in lanes if r.shape)
+    # A lane of one step, from an UNROLL by 1, is a constant and on no axis.
+    axes = sorted(i for r in lanes for i, n in enumerate(r.shape) if n > 1)
     loops = [r for r in red.src[1:] if r.op is Ops.RANGE]
     x = _with_axes(red.src[0], axes, ctx)
     kept = axes if not loops or _few_rows(x.shape) else [a for a in axes if a == rank - 1]

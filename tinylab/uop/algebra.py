@@ -18,6 +18,7 @@ from tinylab.mixin.base import Primitives
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.intern import make
 from tinylab.uop.moves import const
+from tinylab.uop.printer import render_short
 
 N = TypeVar("N", bound=float)
 
@@ -185,7 +186,7 @@ class AlgebraMethods(OpMixin):
         if lo != hi:
             raise SymbolicError(
                 f"eval failed to be a single number, range is {lo} to {hi} in "
-                f"{found.render(simplify=False)}",
+                f"{render_short(found)}",
                 help="bind its variables first",
             )
         return kind(lo)

@@ -15,6 +15,7 @@ from tinylab.helpers.context import UPAT_COMPILE
 from tinylab.opcodes import Ops
 from tinylab.uop.compiled import Matcher, compile_rule, interpret_rule
 from tinylab.uop.pattern import Place, UPat, place_of_caller
+from tinylab.uop.travel import arrived, sent
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
@@ -61,8 +62,18 @@ class Rule:
         """The ops at the top of the pattern."""
         return _top_ops(self.pattern)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        functions = sent(self.result), sent(self.when)
+        return _arrived_rule, (self.name, self.law, self.pattern, *functions, self.place)
+
     def __repr__(self) -> str:
         return f"Rule({self.name!r}, {self.law!r})"
+
+
+def _arrived_rule(name: str, law: str, pattern: UPat, result: Any, when: Any, place: Place) -> Rule:
+    rule = Rule(name, law, pattern, arrived(result), arrived(when))
+    rule.place = place
+    return rule
 
 
 def _top_ops(pattern: UPat) -> frozenset[Ops]:

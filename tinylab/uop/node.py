@@ -23,6 +23,7 @@ from tinylab.uop.filled import FilledMethods
 from tinylab.uop.infer import Shape, infer_dtype, infer_shape
 from tinylab.uop.intern import Key, cache, make, set_node_type
 from tinylab.uop.sharding import ShardMethods, axis_of
+from tinylab.uop.travel import reduced
 
 if TYPE_CHECKING:
     from tinylab.device import Buffer, MultiBuffer
@@ -121,10 +122,7 @@ class UOp(FilledMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
         ) -> None: ...
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.op is Ops.BUFFER and self.arg.device is not None and self.arg.slot >= 0:
-            # Its number means other memory elsewhere.
-            return _stored_anew, (self._buffer, self.arg.device, self.shape[0], self.dtype)
-        return UOp, (self.op, self.dtype, self.src, self.arg, self.tag)
+        return reduced(self)
 
     def __copy__(self) -> UOp:
         return self
@@ -440,13 +438,6 @@ _ENGINE = "tinylab.engine.buffers"
 _STATED = {Ops.CUSTOM, Ops.CUSTOMI, Ops.INS, Ops.CONST, Ops.NOOP, Ops.BUFFER, Ops.PARAM}
 _CALLS = frozenset({Ops.CALL, Ops.FUNCTION})
 _THROUGH_STORAGE = {Ops.RESHAPE, Ops.CONTIGUOUS, Ops.DETACH, Ops.UNSHARD, Ops.AFTER, Ops.BITCAST}
-
-
-def _stored_anew(buffer: Any, device: Any, size: int, dtype: DType) -> UOp:
-    """The node of memory that came with it, or of memory that is not there yet."""
-    if buffer is None:
-        return UOp.new_buffer(device, size, dtype)
-    return UOp.from_buffer(buffer)
 
 
 def _same_types(a: Iterable[UOp], b: Iterable[UOp]) -> bool:

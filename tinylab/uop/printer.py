@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -111,12 +112,33 @@ def _render_one(u: UOp, text: Texts) -> str:
     return f"{u.op.name.lower()}{argument}({sources})"
 
 
+# Of an operand that is longer than this, in characters, the expression has an ellipsis: what is
+# used twice stands there twice, so that forty nodes can be a text of any length.
+_LONGEST = 100_000
+
+
 def render_expression(root: UOp) -> str:
-    """The expression on one line: (i+3), (i*4+2), max(i, 3), (x if (c) else y)."""
+    """The expression on one line: (i+3), (i*4+2), max(i, 3), (x if (c) else y).
+
+    An operand that takes more than 100,000 characters is an ellipsis: (…+3).
+    """
+    order = root.toposort()
+    uses = Counter(s for u in order for s in u.src)
     texts: dict[UOp, str] = {}
-    for u in root.toposort():
-        texts[u] = _render_one(u, texts.__getitem__)
+    for u in order:
+        text = _render_one(u, texts.__getitem__)
+        texts[u] = text if u is root or len(text) <= _LONGEST else "(…)"
+        for s in u.src:
+            uses[s] -= 1
+            if not uses[s]:
+                del texts[s]
     return texts[root]
+
+
+def render_short(root: UOp, longest: int = 200) -> str:
+    """The expression as an error says it: its beginning where it is long."""
+    text = render_expression(root)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def argument_text(u: UOp) -> str:

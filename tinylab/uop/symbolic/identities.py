@@ -17,6 +17,7 @@ from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
 from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
+from tinylab.uop.printer import render_short
 from tinylab.uop.symbolic.terms import in_place_of
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ def divided_by_zero(u: UOp, x: UOp) -> UOp:
     """
     if u.dtype is dtypes.weakint:
         raise ZeroDivisorError(
-            f"Division by zero trying to rewrite {u.render(simplify=False)}",
+            f"Division by zero trying to rewrite {render_short(u)}",
             help="a size that may be 0 cannot divide: give its Variable a lower bound of 1",
         )
     return zero(u)
