@@ -136,10 +136,11 @@ class TinygradMagic:
     def show_profile(self, run: CellRun, chosen: options.Options) -> None:
         """The timeline of a cell that was profiled, and under it its picture and top kernels."""
         from tinylab.lab.profiled import count_kernels  # here: other cells need no numpy
+        from tinylab.profiler import still
 
         shown = run.profile
-        if shown is None:
-            return
+        if shown is None or (_is_empty(run.record) and still.is_empty(shown)):
+            return  # the line in place of the debugger has said that nothing was computed
         if chosen.counters:
             count_kernels(shown)
         display(self.profile_bundle(shown))
@@ -183,7 +184,7 @@ class TinygradMagic:
         file that holds a profile and no record displays as that profile.
         """
         static = report.mimebundle(record)
-        if not record.passes and not record.kernels:
+        if _is_empty(record):
             found = self._profile_beside(record)
             return static if found is None else self.profile_bundle(found)
         return self._live(static, lambda: debugger_of(record))
@@ -219,6 +220,10 @@ class TinygradMagic:
         from tinylab_widgets.capture import viewer_of
 
         return self._live(page.mimebundle(captures), lambda: viewer_of(captures))
+
+
+def _is_empty(record: Record) -> bool:
+    return not record.passes and not record.kernels
 
 
 def _first_line(static: dict[str, str]) -> str:
