@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tinylab import Context, Tensor, dtypes
+from tinylab import Context, GlobalCounters, Tensor, TinyJit, dtypes
 from tinylab.uop.evaluate import threefry2x32
 
 N = 20_000
@@ -122,3 +122,44 @@ def test_like() -> None:
     assert (x.rand_like().shape, x.randn_like().dtype) == ((2, 3), dtypes.float16)
     assert Tensor.rand(0).tolist() == []
     assert Tensor.rand().shape == ()
+
+
+def test_a_draw_leaves_values_that_wait_alone() -> None:
+    """They read a counter that the draw moves on: what is to come has memory of its own."""
+
+    def waiting() -> Tensor:
+        Tensor.manual_seed(7)
+        x = Tensor.rand(4, 4)
+        for _ in range(6):
+            x = (x @ Tensor.rand(4, 4)).relu()
+        return x.dropout(0.1)
+
+    for _ in range(5):  # tensors are told apart by where their nodes lie: chance has a part in it
+        with Context(TRAINING=1):
+            x = waiting()
+        before = GlobalCounters.kernel_count
+        drawn = Tensor.rand(3).realize()
+        assert GlobalCounters.kernel_count - before == 2, "the numbers and the counter"
+        more = Tensor.rand(2).numpy()
+        values = x.numpy()
+        with Context(TRAINING=1):
+            again = waiting().numpy()
+        np.testing.assert_array_equal(values, again)
+        np.testing.assert_array_equal(drawn.numpy(), Tensor.rand(3).numpy())
+        np.testing.assert_array_equal(more, Tensor.rand(2).numpy())
+
+
+def test_a_captured_counter_stays_where_replays_move_it() -> None:
+    """Draws between replays, with values that wait, are not the numbers of the replays."""
+
+    @TinyJit
+    def drawn() -> Tensor:
+        return Tensor.rand(4).realize()
+
+    Tensor.manual_seed(7)
+    seen = [tuple(drawn().numpy()) for _ in range(3)]
+    waits = Tensor.rand(4) + 1
+    seen.append(tuple(Tensor.rand(4).numpy()))
+    seen += [tuple(drawn().numpy()) for _ in range(2)]
+    seen.append(tuple(waits.numpy() - 1))
+    assert len({tuple(np.round(s, 5)) for s in seen}) == len(seen)

@@ -29,6 +29,7 @@ class _Inside(threading.local):
     """The tensor method that this thread is inside of: only the outermost one is noted."""
 
     call: tuple[str, Given] | None = None
+    also: int = 0  # marks of what its results are made of besides its arguments
 
 
 _inside = _Inside()
@@ -71,6 +72,11 @@ def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool 
         stack.extend(node.src)
 
 
+def made_of(uop: UOp) -> None:
+    """The results of the method that this thread is inside of contain a node that was not given."""
+    _inside.also |= mark_of(uop)
+
+
 def note_realized(roots: Iterable[UOp]) -> None:
     """Mark what a method made itself and realizes on its way."""
     if _inside.call is None:
@@ -93,7 +99,7 @@ def publish(result: Any, name: str, given: Given) -> Any:
             live.add(found[0])
             return result
         note_nodes([t.uop for t in found], name, {t.uop for t, _ in given})
-        marks = 0
+        marks = _inside.also
         for t, _ in given:
             marks |= t._marks
         for t in found:
@@ -111,7 +117,7 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if _inside.call is not None:
             return function(*args, **kwargs)
         given = [(t, t.uop) for t in tensors_in((*args, *kwargs.values()))]
-        _inside.call = name, given
+        _inside.call, _inside.also = (name, given), 0
         try:
             result = publish(function(*args, **kwargs), name, given)
         except PYTHON_ERRORS as error:

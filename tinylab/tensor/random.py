@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tinylab.dtype import DTypeLike, dtypes, to_dtype
 from tinylab.engine.capture import open_captures
 from tinylab.engine.locking import alone
+from tinylab.engine.realize import to_store
 from tinylab.errors import CreationError, DTypeError
 from tinylab.helpers.context import Context
 from tinylab.mixin.base import Sizes, as_shape, largest
@@ -27,6 +28,8 @@ from tinylab.schedule.effects import buffer_below
 from tinylab.tensor.core import canonical
 from tinylab.tensor.creation import TensorCreation
 from tinylab.tensor.data import buffer_uop, pack
+from tinylab.tensor.held import live, mark_of
+from tinylab.tensor.noting import made_of
 from tinylab.trace.provenance import Frame, user_frames
 from tinylab.trace.record import active
 from tinylab.uop.ops import UOp
@@ -43,29 +46,40 @@ class Stream:
         self.key = _one_word(int.from_bytes(digest[:8], "little"), device)
         self.counter = _one_word(0, device)
         self.drawn = 0
+        # Whether replays move the counter on: then it stays in that memory, or they and what is
+        # drawn elsewhere would be the same numbers.
+        self.is_captured = False
         self._drawn_by: list[tuple[Frame, ...]] = []
 
     def take(self, blocks: int) -> UOp:
         """The first of so many counters."""
         first = self.counter if not self.drawn else self.counter + self.drawn
         self.drawn += blocks
+        made_of(self.counter)
         if active():
             self._drawn_by.append(user_frames())
         return first
 
-    def moved_on(self) -> UOp:
-        """The counter behind all draws, as a write to its buffer."""
+    def moved_on(self, apart: bool = False) -> UOp:
+        """The counter behind all draws: a write to its buffer, or apart from it in a new one."""
         buffer = self.counter
         behind = buffer + self.drawn
-        write = buffer.store(behind)
-        self.counter = buffer.after(write)
+        made = (
+            [behind.contiguous()] if apart else [write := buffer.store(behind), buffer.after(write)]
+        )
+        self.counter = made[-1]
         for record in active():
             for frames in self._drawn_by:  # the write stands for all of them
-                for node in (behind, write, self.counter):
+                for node in (behind, *made):
                     record.note(node, frames, "rand")
         self.drawn = 0
         self._drawn_by.clear()
         return self.counter
+
+    def has_readers(self, below: dict[UOp, None]) -> bool:
+        """Whether values wait that may read the counter and are not among these nodes."""
+        waiting = live.to_compute(lambda uop: to_store(uop) is None, [mark_of(self.counter)])
+        return any(t.uop not in below for t in waiting)
 
 
 def _one_word(value: int, device: str) -> UOp:
@@ -157,13 +171,20 @@ def counters_of(roots: Iterable[UOp]) -> list[tuple[Stream, UOp]]:
 
     A write in place may compute others that wait. What is captured must then move the counters
     itself: no replay sees how many numbers were drawn, and each would draw the same.
+
+    Where others that wait read a counter too, what is to come goes to new memory: a write to the
+    old would make them be computed now, however long that takes.
     """
     waiting = drawn_streams()
     if not waiting:
         return []
     below = UOp.sink(*roots).toposort(enter_calls=False)
-    every = bool(open_captures()) and any(x.op is Ops.AFTER for x in below)
-    return [(s, s.moved_on()) for s in waiting if every or s.counter in below]
+    captured = bool(open_captures())
+    every = captured and any(x.op is Ops.AFTER for x in below)
+    moved = [s for s in waiting if every or s.counter in below]
+    for stream in moved:
+        stream.is_captured |= captured
+    return [(s, s.moved_on(not s.is_captured and s.has_readers(below))) for s in moved]
 
 
 def drawn_streams() -> list[Stream]:
