@@ -11,7 +11,6 @@ import gc
 import importlib
 import json
 import os
-import resource
 import sys
 import time
 from contextlib import nullcontext
@@ -22,6 +21,7 @@ os.environ.update(DEV="NULL", CCACHE="0", CACHELEVEL="0", PARALLEL="0")
 
 def main(library: str, model: str, record: str = "") -> None:
     """Lower one model and print what it took."""
+    from memory import peak_mb
     from models import MODELS
 
     lib = importlib.import_module(library)
@@ -40,7 +40,7 @@ def main(library: str, model: str, record: str = "") -> None:
         "lower_s": end - built,
         "clock_s": clock_end - clock,
         "kernels": lib.GlobalCounters.kernel_count,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": peak_mb(),
     }
     print(json.dumps(facts))
 

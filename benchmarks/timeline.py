@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import resource
 import statistics
 import tempfile
 import time
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import harness
+from benchmarks.memory import peak_mb
 from tinylab.profiler.collected import Profile
 from tinylab.profiler.columns import pack
 from tinylab.profiler.table import KIND, EventTable, Lane
@@ -70,7 +70,7 @@ def made(lanes: int, count: int = EVENTS, seed: int = 0) -> EventTable:
 def run(rounds: int = 15) -> None:
     """Windows of one lane and of forty at several zooms; then the page."""
     rows = [row for lanes in (1, 8, 40) for row in _windows(lanes, rounds)]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    peak = peak_mb()
     head = ["lanes", "of all", "median", "slowest", "bars", "kB"]
     harness.table(f"windows of {EVENTS:,} events, {COLUMNS} columns", head, rows)
     print(f"\nthe largest that the process was: {peak:.0f} MB")
