@@ -250,6 +250,7 @@ ERRORS = {
     "array": (lambda: Tensor.ones(2)[np.array([0, 5])], IndexError, "index=5 is out of bounds"),
     "indices": (lambda: Tensor.ones(2)[0, 0], IndexError, "too many indices"),
     "ellipses": (lambda: Tensor.ones(2)[..., ...], IndexError, "single ellipsis"),
+    "bools": (lambda: Tensor.ones(2)[True, 0], IndexingError, "beside other bools, numbers"),
     "float index": (lambda: Tensor.ones(2)[1.5], IndexError, "float indexing is not supported"),
     "float tensor": (lambda: Tensor.ones(2)[Tensor([1.0])], IndexingError, "indexing is not supp"),
     "dot": (lambda: Tensor.ones(2, 3) @ Tensor.ones(2, 3), RuntimeError, r"cannot dot \(2, 3\) and"),
@@ -286,3 +287,19 @@ def test_errors(name: str) -> None:
     call, kind, text = ERRORS[name]
     with pytest.raises(kind, match=text):
         call()
+
+
+BOOLS = [True, False, np.True_, (slice(None), True), (..., False), (None, True, slice(0, 1))]
+
+
+@pytest.mark.parametrize("index", BOOLS, ids=str)
+def test_a_bool_is_an_axis_of_one_or_none(index: object) -> None:
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = Tensor(values)[index]
+    np.testing.assert_array_equal(found.numpy(), values[index])
+    assert found.shape == values[index].shape
+    written = Tensor(values.copy()).realize()
+    written[index] = -1
+    expected = values.copy()
+    expected[index] = -1
+    np.testing.assert_array_equal(written.numpy(), expected)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tinylab.dtype import dtypes
+from tinylab.errors import ContractError
 from tinylab.helpers.context import Context
 from tinylab.uop.ops import (
     BottomUpGate,
@@ -337,3 +338,11 @@ def test_a_pass_that_is_a_function(recorder: Recorder) -> None:
     assert run_passes((a + 1).sink(), (done,)) is a + 1
     assert recorder.passes[0]["name"] == "cut"
     assert recorder.passes[0]["matches"] == []
+
+
+def test_a_pass_is_a_table_or_a_function() -> None:
+    table = PatternMatcher([])
+    with pytest.raises(ContractError, match=r"pass 'both' has both of a rule table and a function"):
+        Pass("both", table, run=lambda root, context: root)
+    with pytest.raises(ContractError, match="pass 'none' has neither"):
+        Pass("none")

@@ -21,6 +21,7 @@ from tinylab.device.multi import MultiBuffer as MultiBuffer
 from tinylab.device.program import (
     Compiled as Compiled,
     Compiler as Compiler,
+    DeviceType as DeviceType,
     Program as Program,
     TinyELF as TinyELF,
     Toolchain as Toolchain,

@@ -40,7 +40,8 @@ S = TypeVar("S", bound="IndexingMixin")
 class AxisIndex(NamedTuple):
     """What an index does to one axis of the source (or, with kind "new", to none).
 
-    kind is slice, place, tensor or new; box is (begin, end) into the axis, step is not 0.
+    kind is slice, place, tensor or new; box is (begin, end) into the axis, step is not 0. A new
+    axis has size 1; one of a False has none of it, box (0, 0).
     """
 
     kind: str
@@ -278,6 +279,7 @@ def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
     items = [_as_item(x, i) for i in given]
     if sum(i is Ellipsis for i in items) > 1:
         raise IndexingError(f"indices can only have a single ellipsis ('...'), in {indices}")
+    _check_bools(items)
     used = sum(_axes_used(i) for i in items)
     if used > x.ndim:
         raise IndexingError(f"too many indices: {used} for shape {shape_text(x.shape)}")
@@ -288,11 +290,22 @@ def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
     given = [*given[:at], *fill, *given[at + 1 :]]
     for item, raw in zip([*items[:at], *fill, *items[at + 1 :]], given, strict=True):
         entries = _entries(x, item, axis)
-        if item is not raw and item.dtype is not dtypes.bool:
+        if item is not raw and not isinstance(item, bool) and item.dtype is not dtypes.bool:
             _check_places(raw, x.shape[axis], axis)
         plan += entries
         axis += sum(e.kind != "new" for e in entries)
     return plan
+
+
+def _check_bools(items: Sequence[Any]) -> None:
+    """True and False alone make an axis of size 1 and 0; beside places they would join those."""
+    if any(isinstance(i, bool) for i in items):
+        others = [i for i in items if i is not None and not isinstance(i, (slice, EllipsisType))]
+        if len(others) > 1:
+            raise IndexingError(
+                "a bool beside other bools, numbers or tensors is not supported as an index",
+                help="index in two steps: x[True][...]",
+            )
 
 
 def _check_places(places: Any, size: Size, axis: int) -> None:
@@ -314,6 +327,8 @@ def _as_item(x: Any, item: Any) -> Any:
         return x._index_tensor(list(item) if isinstance(item, range) else item)
     if isinstance(item, (int, slice, type(None), EllipsisType, Primitives)):
         return item
+    if type(item).__module__ == "numpy" and type(item).__name__ in ("bool", "bool_"):
+        return bool(item)
     if hasattr(item, "__index__"):
         return item.__index__() if type(item).__module__ == "numpy" else item
     raise IndexingError(
@@ -334,7 +349,7 @@ def _entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
     if item is None:
         return [AxisIndex("new")]
     if isinstance(item, bool):
-        raise IndexingError("bool indexing is not supported", help="use a tensor as the mask")
+        return [AxisIndex("new", (0, int(item)))]
     size = x.shape[axis]
     if isinstance(item, slice):
         return [_slice_entry(item, size)]
@@ -415,7 +430,11 @@ def slice_view(x: S, plan: Sequence[AxisIndex]) -> S:
         size = 1 if p.kind == "new" else next(sizes)
         if p.kind != "place":
             shape.append(size)
-    return x.reshape(tuple(shape))
+    x = x.reshape(tuple(shape))
+    if any(p.kind == "new" and p.box == (0, 0) for p in plan):
+        kept = [p for p in plan if p.kind != "place"]
+        x = x.shrink(tuple((0, 0) if p.kind == "new" and p.box == (0, 0) else None for p in kept))
+    return x
 
 
 def _strided(x: S, axis: int, step: int) -> S:

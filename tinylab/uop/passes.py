@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tinylab.errors import ContractError
 from tinylab.uop.matcher import PatternMatcher
 from tinylab.uop.pattern import Place, place_of_caller
 from tinylab.uop.rewrite import graph_rewrite, listeners, recorded
@@ -33,7 +34,9 @@ class Pass:
         walk: bool = False,
         when: Callable[[UOp, Any], bool] | None = None,
     ) -> None:
-        assert (matcher is None) != (run is None), "a pass is a table or a function"
+        if (matcher is None) == (run is None):
+            both = "both" if matcher is not None else "neither"
+            raise ContractError(f"pass {name!r} has {both} of a rule table and a function, not one")
         self.name, self.matcher, self.bottom_up, self.why = name, matcher, bottom_up, why
         self.ctx, self.run, self.walk, self.when = ctx, run, walk, when
         self.place: Place = place_of_caller()
