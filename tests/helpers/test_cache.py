@@ -1,5 +1,7 @@
+import gzip
 import hashlib
 import os
+import pathlib
 import sqlite3
 import tarfile
 import threading
@@ -178,3 +180,16 @@ def test_fetch_unpacks_archives_and_nothing_beside(tmp_path, monkeypatch):
         cache.fetch((tmp_path / "bad.tar").as_uri(), extract=True)
     assert not list(tmp_path.rglob("outside.txt"))
     assert len(list((tmp_path / "cache" / "downloads").glob("*.extract"))) == 1
+
+
+def test_files_of_this_machine_are_checked_too(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "x.bin"
+    with pytest.raises(FetchError, match=r"there is no .*x\.bin"):
+        cache.fetch(str(file))
+    file.write_bytes(gzip.compress(b"words"))
+    assert cache.fetch(str(file)) == file
+    with pytest.raises(FetchError, match="has SHA-256"):
+        cache.fetch(str(file), sha256="0" * 64)
+    assert file.exists(), "what is the user's own is not deleted"
+    plain = cache.fetch(str(file), name=tmp_path / "plain.bin", gunzip=True)
+    assert plain.read_bytes() == b"words"

@@ -60,6 +60,9 @@ def test_what_does_not_fit_is_said():
     with pytest.raises(OperandError, match=r"layers\.0\.bias"):
         load_state_dict(Net(), short)
     load_state_dict(Net(), short, strict=False)
+    with pytest.raises(OperandError, match=r"is a ndarray, not a tensor") as caught:
+        load_state_dict(Net(), {**state, "layers.0.bias": np.zeros(4)})
+    assert "Tensor(state_dict['layers.0.bias'])" in str(caught.value)
     with pytest.raises(ShapeError, match="shape mismatch"):
         load_state_dict(Net(), {**state, "layers.0.bias": Tensor.zeros(5)})
     with pytest.warns(UserWarning, match="unused"):

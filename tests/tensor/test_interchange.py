@@ -49,6 +49,9 @@ def test_a_view_keeps_its_memory_alive():
 
 def test_data_of_what_has_no_elements_or_no_single_size():
     assert Tensor.zeros(0, 3).data().nbytes == 0
+    scalar = Tensor(3, dtype=dtypes.int).data()
+    assert (scalar.shape, scalar[()]) == ((), 3)
+    assert Tensor(1.5, dtype=dtypes.half).data().shape == ()
     with pytest.raises(ContractError, match="must have one element"):
         Tensor([1, 2]).item()
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tinylab import Context, GlobalCounters, Tensor, TinyJit, dtypes
+from tinylab.errors import ShapeError
 from tinylab.uop.evaluate import threefry2x32
 
 N = 20_000
@@ -47,6 +48,28 @@ def test_words_are_threefry() -> None:
     ).tolist()
     blocks = [threefry2x32(counter + i, key) for i in range(3)]
     assert got == [w for b in blocks for w in (b & 0xFFFFFFFF, b >> 32)][:5]
+
+
+# As real tinygrad gives them: key, counter, words.
+PAIRS = [
+    ([1, 2], [0, 0], [290397809, 3630990729, 1164159774, 3527179513, 2106506081]),
+    ([1, 2], [0, 0], [2804340251, 2492954182, 2733399006, 1127316618]),
+    ([9, 4], [4294967294, 3], [902854625, 3682598011, 1196619360]),
+    ([9, 4], [0, 3], [193163931, 3252800569, 4161817737, 3325148509, 3481973407, 2055496148]),
+    ([9, 4], [0, 3], []),
+]
+
+
+@pytest.mark.parametrize(("key", "counter", "words"), PAIRS)
+def test_words_of_pairs(key: list[int], counter: list[int], words: list[int]) -> None:
+    pair = [Tensor(x, dtype=dtypes.uint32) for x in (key, counter)]
+    assert Tensor.random_bits(*pair, len(words)).tolist() == words
+
+
+def test_words_of_neither_are_refused() -> None:
+    pair = Tensor([1, 2], dtype=dtypes.uint32)
+    with pytest.raises(ShapeError, match=r"the counter is dtypes.uint \(3,\)"):
+        Tensor.random_bits(pair, Tensor([0, 0, 0], dtype=dtypes.uint32), 5)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64])

@@ -250,6 +250,8 @@ ERRORS = {
     "array": (lambda: Tensor.ones(2)[np.array([0, 5])], IndexError, "index=5 is out of bounds"),
     "indices": (lambda: Tensor.ones(2)[0, 0], IndexError, "too many indices"),
     "ellipses": (lambda: Tensor.ones(2)[..., ...], IndexError, "single ellipsis"),
+    "shapes": (lambda: Tensor.ones(2).expand((), (-1, -1)), ShapeError, "give sizes one by one"),
+    "too large": (lambda: Tensor.ones(2**40, 2**40).contiguous().realize(), MemoryError, "Allocation of"),
     "bools": (lambda: Tensor.ones(2)[True, 0], IndexingError, "beside other bools, numbers"),
     "float index": (lambda: Tensor.ones(2)[1.5], IndexError, "float indexing is not supported"),
     "float tensor": (lambda: Tensor.ones(2)[Tensor([1.0])], IndexingError, "indexing is not supp"),

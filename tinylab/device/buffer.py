@@ -335,7 +335,7 @@ class Allocator(Generic[Opaque]):
         """
         try:
             return self._alloc(size, options or self.default_buffer_spec)
-        except MemoryError as e:
+        except (MemoryError, OverflowError) as e:  # more than there are addresses
             name = self.dev.device
             used = GlobalCounters.mem_used_per_device[name]
             raise AllocationError(

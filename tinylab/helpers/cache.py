@@ -260,7 +260,7 @@ def fetch(
     Raises: FetchError if it cannot be had or is not the one that ``sha256`` names.
     """
     if url.startswith(("/", ".")):
-        return pathlib.Path(url)
+        return _local(pathlib.Path(url), name, subdir, gunzip, sha256, extract)
     if "://" not in url:
         raise FetchError(
             f"{url!r} is no address",
@@ -273,12 +273,39 @@ def fetch(
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
             f.write(data)
         os.replace(f.name, path)
-    if sha256 is not None and (got := hashlib.sha256(path.read_bytes()).hexdigest()) != sha256:
+    try:
+        _check_digest(path, url, sha256)
+    except FetchError:
         path.unlink()
+        raise
+    return _unpacked(path) if extract else path
+
+
+def _local(
+    path: pathlib.Path,
+    name: pathlib.Path | str | None,
+    subdir: str | None,
+    gunzip: bool,
+    sha256: str | None,
+    extract: bool,
+) -> pathlib.Path:
+    """A file of this machine, or what is packed in it, which goes where a download would."""
+    if not path.exists():
+        raise FetchError(f"there is no {path}", help=f"the folder is {pathlib.Path.cwd()}")
+    _check_digest(path, str(path), sha256)
+    if gunzip:
+        place = _place(str(path.resolve()), name, subdir, gunzip)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(_gunzipped(path.read_bytes(), str(path)))
+        path = place
+    return _unpacked(path) if extract else path
+
+
+def _check_digest(path: pathlib.Path, url: str, sha256: str | None) -> None:
+    if sha256 is not None and (got := hashlib.sha256(path.read_bytes()).hexdigest()) != sha256:
         raise FetchError(
             f"{url} has SHA-256 {got}, not {sha256}", help="the file there has changed"
         )
-    return _unpacked(path) if extract else path
 
 
 def _unpacked(path: pathlib.Path) -> pathlib.Path:

@@ -207,9 +207,13 @@ def as_shape(shape: Sequence[Any]) -> Shape:
     """Sizes given one by one or as one sequence.
 
     ((2, 3),) or (2, 3)  ->  (2, 3)
+
+    Raises: ShapeError for several sequences.
     """
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
-        return tuple(shape[0])
+        shape = shape[0]
+    if any(isinstance(s, (tuple, list)) for s in shape):
+        raise ShapeError(f"{shape} is no shape", help="give sizes one by one or as one sequence")
     return tuple(shape)
 
 

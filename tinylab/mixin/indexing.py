@@ -368,7 +368,7 @@ def _slice_entry(item: slice, size: Size) -> AxisIndex:
         raise IndexingError(f"slice step cannot be {step!r}", help="use an integer other than 0")
     if isinstance(size, int) and all(_is_plain(p) for p in (item.start, item.stop)):
         begin, end, _ = item.indices(size)
-        count = len(range(begin, end, step))
+        count = max(0, -((begin - end) // step))
         if step > 0:
             return AxisIndex("slice", (begin, begin if count == 0 else min(end, size)), step)
         last = begin + (count - 1) * step

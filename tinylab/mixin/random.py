@@ -40,15 +40,40 @@ class RandomMixin(ConvMixin):
     def random_bits(cls, key: Self, counter: Self, num: int) -> Self:
         """(num,) random uint32, from a key and a first counter, both uint64.
 
-        Two words come from each counter: the low half, then the high one.
+        Two words come from each counter: the low half, then the high one. Key and counter as pairs
+        of uint32, low word first, make a key of their own, of which counter (i, i + n) gives word i
+        and word i + n of 2n.
 
         Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
         """
+        if key.dtype is dtypes.uint32:
+            return cls._paired_bits(key, counter, num)
         place = cls._iota(num, dtypes.uint64)
         block = (counter.reshape(1) + place.rshift(1)).threefry(
             key.reshape(1)._broadcast_to((num,))
         )
         return block.rshift(place.bitwise_and(1) * 32).cast(dtypes.uint32)
+
+    @classmethod
+    def _paired_bits(cls, key: Self, counter: Self, num: int) -> Self:
+        for name, pair in (("key", key), ("counter", counter)):
+            if pair.shape != (2,) or pair.dtype is not dtypes.uint32:
+                raise ShapeError(
+                    f"random_bits takes pairs of uint32, and the {name} is {pair.dtype} "
+                    f"{shape_text(pair.shape)}",
+                    help="or one uint64 each",
+                )
+        own = counter._joined().threefry(key._joined())
+        half = -(-num // 2)
+        place = cls._iota(half, dtypes.uint64)
+        block = ((place + half).lshift(32) + place).threefry(own._broadcast_to((half,)))
+        words = block.cast(dtypes.uint32).cat(block.rshift(32).cast(dtypes.uint32))
+        return words.shrink(((0, num),))
+
+    def _joined(self) -> Self:
+        """(2,) words -> (1,) number, low word first."""
+        low, high = self.cast(dtypes.uint64).split(1)
+        return low + high.lshift(32)
 
     def _fraction(self, dtype: DType) -> Self:
         """Random words as floats in [0, 1): as many bits as the type holds exactly."""

@@ -88,6 +88,11 @@ def load_state_dict(
                 raise OperandError(f"{name!r} is missing in the state_dict", help=hint)
             continue
         new = state_dict[name]
+        if not isinstance(new, Tensor):
+            raise OperandError(
+                f"{name!r} of the state_dict is a {type(new).__name__}, not a tensor",
+                help=f"make it one: Tensor(state_dict[{name!r}])",
+            )
         if t.shape != new.shape:
             raise ShapeError(
                 f"shape mismatch for {name}: model has {t.shape}, file has {new.shape}"

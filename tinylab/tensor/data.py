@@ -232,8 +232,8 @@ def with_format(view: memoryview, dtype: DType, shape: Sequence[int] | None = No
         import numpy as np  # a memoryview cannot be cast to halves, an array of them can be viewed
 
         raw = memoryview(np.frombuffer(raw, dtype=np.float16))  # type: ignore[arg-type]
-        return raw if not shape else memoryview(raw.obj.reshape(shape))
-    found: memoryview = raw.cast(fmt, tuple(shape)) if shape else raw.cast(fmt)
+        return raw if shape is None else memoryview(raw.obj.reshape(shape))
+    found: memoryview = raw.cast(fmt) if shape is None else raw.cast(fmt, tuple(shape))
     return found
 
 
