@@ -14,6 +14,8 @@ from tinylab.mixin.base import (
     Size,
     Sizes,
     as_shape,
+    largest,
+    present,
     same_size,
     shape_text,
     size_text,
@@ -133,9 +135,7 @@ class MovementMixin(ElementwiseMixin):
             )
         box = tuple((0, s) if a is None else tuple(a) for a, s in zip(arg, self.shape, strict=True))
         for (low, high), size in zip(box, self.shape, strict=True):
-            ints = isinstance(low, int) and isinstance(high, int) and isinstance(size, int)
-            if ints and not 0 <= low <= high <= size:
-                raise ShapeError(f"invalid shrink {box} for shape {shape_text(self.shape)}")
+            _check_box(low, high, size, box, self.shape)
         whole = all(
             same_size(lo, 0) and same_size(hi, s)
             for (lo, hi), s in zip(box, self.shape, strict=True)
@@ -371,6 +371,24 @@ class MovementMixin(ElementwiseMixin):
                 tail = found._shrink_axis(axis, size - cut, size)
                 found = tail.cat(found._shrink_axis(axis, 0, size - cut), dim=axis)
         return found
+
+
+def _check_box(low: Size, high: Size, size: Size, box: Any, shape: Shape) -> None:
+    """Refuse a box that leaves its axis, with the values that its variables have now."""
+    if isinstance(low, int) and isinstance(high, int) and isinstance(size, int):
+        if not 0 <= low <= high <= size:
+            raise ShapeError(f"invalid shrink {box} for shape {shape_text(shape)}")
+        return
+    if isinstance(size, int) and largest(high) <= size:
+        return
+    begin, end, whole = present(low), present(high), present(size)
+    if begin is None or end is None or whole is None or 0 <= begin <= end <= whole:
+        return
+    raise ShapeError(
+        f"invalid shrink ({size_text(low)}, {size_text(high)}) for shape {shape_text(shape)}: its "
+        f"variables make it {begin} to {end} of {whole}",
+        help="bind a value that the axis has",
+    )
 
 
 def _is_any(x: Any, values: tuple[Any, ...]) -> bool:

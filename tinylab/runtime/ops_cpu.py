@@ -20,8 +20,9 @@ from typing import Any
 from tinylab.device import BufferSpec, Compiled, LRUAllocator, Program, TinyELF, Toolchain
 from tinylab.helpers.memory import mv_address, to_mv
 from tinylab.runtime.compilers.llvm import Linked
+from tinylab.runtime.compilers.processors import check_runs
 from tinylab.runtime.cpu_threads import KERNEL, NativePool, pool
-from tinylab.target import host_machine
+from tinylab.target import CPUArch, host_machine
 
 ALIGNMENT = 64  # a vector register; rendered text promises it for every buffer
 _MAPPED = 128 << 10  # from here on memory is pages of its own, given back when it is freed
@@ -113,6 +114,8 @@ class CPUProgram(Program["CPUDevice"]):
 
     def __init__(self, dev: CPUDevice, obj: TinyELF) -> None:
         super().__init__(dev, obj)
+        if obj.target.arch:
+            check_runs(CPUArch.parse(obj.target.arch))
         self._linked = Linked(obj.lib, obj.name)
         self.address = self._linked[obj.name]
         self._function = KERNEL(self.address)

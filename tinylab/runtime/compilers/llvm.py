@@ -31,6 +31,7 @@ import llvmlite.binding as _binding
 from tinylab.device import Compiler
 from tinylab.errors import CompileError
 from tinylab.runtime.compilers.elf import undefined_symbols
+from tinylab.runtime.compilers.processors import check_known
 from tinylab.runtime.compilers.support import LIBC_NAMES, SUPPORT_IR, SUPPORT_NAMES
 from tinylab.target import CPUArch, host_machine
 
@@ -52,9 +53,13 @@ class LLVMCompiler(Compiler):
     """Compiles for one architecture: "x86_64,native" (or ""), "x86_64,znver4,-avx512f"."""
 
     def __init__(self, arch: str = "", inline_assembly: bool = False) -> None:
-        """Where ``inline_assembly`` is allowed, a mistake in it ends the process."""
+        """Where ``inline_assembly`` is allowed, a mistake in it ends the process.
+
+        Raises: DeviceError for a processor that LLVM does not have.
+        """
         self.inline_assembly = inline_assembly
         self.arch = CPUArch.parse(arch)
+        check_known(self.arch)
         self.cpu, self.features = _resolve(self.arch)
         config = "/".join(
             (*map(str, llvm.llvm_version_info), self.arch.machine, self.cpu, self.features)
