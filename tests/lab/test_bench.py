@@ -1,11 +1,13 @@
 import gc
+import os
+import signal
 import threading
 
 import numpy as np
 import pytest
 
 from tinylab.dtype import dtypes
-from tinylab.errors import LabError
+from tinylab.errors import LabError, WorkerError
 from tinylab.lab import bench, compare
 from tinylab.lab.cells import run_cell
 from tinylab.lab.desk import Desk
@@ -145,10 +147,50 @@ def test_kernels_of_other_devices_are_compiled_and_not_run():
     source = "from tinygrad import Tensor\nTensor.empty(64).exp2().realize()"
     desk = Desk(run_cell(source, {}, device="NULL").record)
     row = desk.answer("run", {"kernel": 0, "opts": opts(("UPCAST", 0, 4))})["row"]
-    assert row["status"] == "ok"
+    assert row["status"] == "compiled"  # not ok: nothing was compared
     assert "NULL programs cannot be run apart" in row["message"]
     assert row["median_us"] is None
     assert row["source"]
+
+
+def test_kernels_that_are_interpreted_run_apart_too():
+    names = {}
+    source = """from tinygrad import Tensor
+a, b = Tensor.rand(4, 8).realize(), Tensor.rand(8, 4).realize()
+c = (a @ b).realize();"""
+    desk = Desk(run_cell(source, names, device="PYTHON").record)
+    last = len(desk.record.kernels) - 1
+    for edit in ([], [("LOCAL", 0, 2), ("GROUP", 0, 4)], [("UPCAST", 0, 4), ("UNROLL", 0, 4)]):
+        row = desk.answer("run", {"kernel": last, "opts": opts(*edit)})["row"]
+        assert (row["status"], row["message"]) in (("ok", ""), ("ok", bench.SAME_CODE))
+        assert row["max_error"] < 1e-5
+        assert row["median_us"] > 0
+        assert row["runs"] >= 3
+        assert row["ratio"] > 0
+
+
+def test_a_run_whose_worker_was_killed_has_a_new_one(desk, matmul):
+    for victim in ("worker", "nursery"):
+        assert desk.answer("run", {"kernel": matmul, "opts": []})["row"]["status"] == "ok"
+        child = Worker.shared()._child
+        pid = child.pid if victim == "worker" else child.nursery.process.pid
+        os.kill(pid, signal.SIGKILL)
+        row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
+        assert row["status"] == "ok", row["message"]
+
+
+def test_where_no_worker_can_be_had_the_row_says_so(desk, matmul, monkeypatch):
+    def run(*args):
+        raise WorkerError("no worker process can be started: no memory", help="close something")
+
+    monkeypatch.setattr(Worker, "run", run)
+    row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
+    assert row["status"] == "crashed"
+    assert row["message"].startswith("no worker process can be started: no memory")
+    assert [r["status"] for r in desk.answer("kernel", {"kernel": matmul})["history"]] == [
+        "ok",
+        "crashed",
+    ]
 
 
 def test_a_kernel_from_a_file_cannot_be_tuned(tmp_path):
@@ -269,7 +311,7 @@ c = (a @ b).relu().realize();"""
     desk = Desk(run_cell(source, names, device="NULL").record)
     assert names["c"].uop.is_realized
     row = desk.answer("run", {"kernel": len(desk.record.kernels) - 1, "opts": []})["row"]
-    assert row["status"] == "ok"
+    assert row["status"] == "compiled"
     assert row["message"].startswith("compiled, not run: NULL programs cannot be run apart")
 
 
@@ -308,6 +350,37 @@ def test_a_slow_kernel_is_timed_by_the_run_that_is_compared(desk, matmul, monkey
     assert row["median_us"] > 0
 
 
+@pytest.mark.parametrize(
+    ("ratios", "spent_s", "enough"),
+    [
+        ([90.1, 92.3, 91.8], 1.9, True),  # clear in each round
+        ([0.01, 0.02, 0.01], 1.9, True),
+        ([90.1, 92.3], 9.0, False),  # too few to be sure of anything
+        ([90.1, 92.3, 91.8], 0.2, False),  # what is quick is timed whole
+        ([90.1, 92.3, 1.9], 1.9, False),
+        ([1.1, 1.2, 1.1], 1.9, False),
+        ([1.1, 1.2, 1.1], 4.1, True),  # whoever waits has waited long enough
+    ],
+)
+def test_rounds_of_slow_kernels_end_early(ratios, spent_s, enough):
+    assert bench.is_enough(ratios, spent_s) is enough
+
+
+def test_a_candidate_that_is_clearly_slower_is_timed_in_three_rounds(desk, matmul, monkeypatch):
+    clock, asked = iter(range(1000)), []
+
+    def run(self, job, limit_s=5.0, budget_s=0.1, accept=None):
+        asked.append(budget_s)
+        samples = [1e6] * 5 if len(asked) % 4 in (3, 2) else [300e6]
+        return Outcome("ok", outputs={0: bytes(4096)}, samples_ns=samples, first_ns=samples[0])
+
+    monkeypatch.setattr(Worker, "run", run)
+    monkeypatch.setattr(bench.time, "monotonic", lambda: next(clock))
+    row = desk.answer("run", {"kernel": matmul, "opts": []})["row"]
+    assert (row["runs"], row["ratio_low"], row["ratio_high"]) == (3, 300.0, 300.0)
+    assert len(asked) == 2 + 2 * 3  # one of each to compare, then three rounds of both
+
+
 def test_opts_that_change_nothing_are_told(desk, matmul):
     own = desk.answer("kernel", {"kernel": matmul})["opts"]
     row = desk.answer("run", {"kernel": matmul, "opts": own})["row"]
@@ -317,7 +390,8 @@ def test_opts_that_change_nothing_are_told(desk, matmul):
 def test_the_range_of_a_ratio_leaves_out_one_round_at_each_end():
     ratios = [0.1, 0.8, 0.9, 0.9, 0.9, 0.95, 0.97, 0.99, 7.0]
     assert bench.Tried(1, [], ratios=ratios).ratio_range == (0.8, 0.99)
-    assert bench.Tried(1, [], ratios=ratios[:-1]).ratio_range == (None, None)
+    assert bench.Tried(1, [], ratios=ratios[:-1]).ratio_range == (0.1, 0.99)
+    assert bench.Tried(1, [], ratios=ratios[:1]).ratio_range == (None, None)
     assert bench.Tried(1, []).row()["ratio"] is None
 
 

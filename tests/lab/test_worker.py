@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import re
 import signal
@@ -332,3 +333,41 @@ def test_a_process_that_is_lost_is_replaced_once(worker, monkeypatch):
 def test_a_process_that_is_lost_again_is_a_crash(worker, monkeypatch):
     monkeypatch.setattr(worker, "_once", lambda *args: Outcome("lost", "its process ended"))
     assert run(worker, ADD_ONE).status == "crashed"
+
+
+LISTING_CELL = """from tinygrad import Tensor
+Tensor([1.0, 2.0, 3.0]).exp2().realize()"""
+
+
+def test_a_listing_that_leaves_its_buffers_is_told(worker):
+    from tinylab.lab.bench import job_of
+    from tinylab.lab.cells import run_cell
+
+    kernel = run_cell(LISTING_CELL, {}, device="PYTHON").record.kernels[-1]
+    job = job_of(kernel, {0: bytes(12), 1: np.float32([1, 2, 3]).tobytes()})
+    done = worker.run(job, budget_s=0.001)
+    assert (done.status, done.message) == ("ok", "")
+    assert np.frombuffer(done.outputs[0], np.float32).tolist() == [2.0, 4.0, 8.0]
+    short = dataclasses.replace(job, buffers=[*job.buffers[:1], Slot("data1", 8, bytes(8))])
+    done = worker.run(short)
+    assert done.status == "crashed"
+    assert done.message == "IndexError: index out of bounds on dimension 1"
+    assert worker.run(job).ok
+    wrong = worker.run(dataclasses.replace(job, code="no such line"))
+    assert wrong.status == "refused"
+    assert wrong.message
+
+
+def test_a_run_longer_than_its_budget_is_one_sample(worker):
+    done = worker.run(Job("k", ADD_ONE, out()), budget_s=1e-9)
+    assert len(done.samples_ns) == 1
+
+
+def test_workers_that_end_as_soon_as_they_begin_are_told(monkeypatch):
+    def gone(self):
+        raise worker_module.Closed("Broken pipe")
+
+    monkeypatch.setattr(worker_module._Nursery, "fork", gone)
+    with pytest.raises(worker_module.WorkerError, match="end as soon as they begin") as caught:
+        run(Worker(), ADD_ONE)
+    assert "run it again" in caught.value.help

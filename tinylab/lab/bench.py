@@ -11,11 +11,12 @@ import dataclasses
 import math
 import statistics
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tinylab.errors import LabError, TinylabError
+from tinylab.errors import LabError, TinylabError, WorkerError
 from tinylab.lab.compare import Difference, compare, shaken
 from tinylab.lab.graph import Json
 from tinylab.lab.kernels import (
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from tinylab.uop.ops import UOp
 
 ROUNDS = 9
+_LEAST_ROUNDS = 3
+_CLEAR_S, _CLEAR_RATIO = 1.0, 2.0  # timed for so long, and so far apart in each round: enough
+_LONGEST_S = 4.0  # of timing, after the least rounds
 LIMIT_S = 5.0  # the least time limit of a run
 _SLOWER = 20  # a run may take so many times what the unedited kernel takes
 _LEAST_FLOPS = 1e8  # a second: a loop that misses the cache at each load does as much
@@ -92,13 +96,16 @@ class Tried:
 
     @property
     def ratio_range(self) -> tuple[float | None, float | None]:
-        """Between which ratios the true median lies in 96 % of cases; None with fewer rounds.
+        """Between which ratios the true median lies in 96 % of cases; None with one round.
 
         The second lowest and the second highest of nine (order statistics: Conover, "Practical
-        Nonparametric Statistics", 3.2). Faster and slower mean that 1 is outside.
+        Nonparametric Statistics", 3.2); of fewer, which slow kernels have, the lowest and the
+        highest: 97 % of cases for six, 75 % for three. Faster and slower mean that 1 is outside.
         """
         ordered = sorted(self.ratios)
-        return (ordered[1], ordered[-2]) if len(ordered) == ROUNDS else (None, None)
+        if len(ordered) < 2:
+            return None, None
+        return (ordered[1], ordered[-2]) if len(ordered) >= ROUNDS else (ordered[0], ordered[-1])
 
 
 class Bench:
@@ -192,7 +199,10 @@ class Bench:
         tried.source = source_lines(edited)
         tried.assembly = assembly_lines(edited, tried.source)
         history[0].work = tried.work
-        self._measure(kernel, edited, history[0], tried, progress, limit_s)
+        try:
+            self._measure(kernel, edited, history[0], tried, progress, limit_s)
+        except WorkerError as error:
+            tried.status, tried.message = "crashed", sentence(error)
         if tried.status == "ok" and not tried.message and _same_code(tried.source, kernel):
             tried.message = SAME_CODE
         return tried
@@ -226,6 +236,7 @@ class Bench:
             inputs = inputs_for(kernel)
             jobs = [job_of(kernel, inputs), job_of(edited, inputs)]
         except LabError as error:
+            tried.status = "compiled"
             tried.message = f"compiled, not run: {error.message}"
             return
         progress("running the unedited kernel")
@@ -267,7 +278,10 @@ class Bench:
 
     def _time(self, jobs: list[Job], own: Tried, tried: Tried, progress: Progress) -> None:
         own.ratios = [1.0]
+        begun = time.monotonic()
         for turn in range(ROUNDS):
+            if is_enough(tried.ratios, time.monotonic() - begun):
+                break
             if self._stop.is_set():
                 tried.message = "stopped while timing"
                 break
@@ -282,6 +296,17 @@ class Bench:
             own.samples_ns += pair[0].samples_ns
             tried.samples_ns += pair[1].samples_ns
             tried.ratios.append(pair[1].median_us / pair[0].median_us)
+
+
+def is_enough(ratios: Sequence[float], spent_s: float) -> bool:
+    """Whether more rounds of slow kernels would be waited for in vain.
+
+    [90.1, 92.3, 91.8], 1.9 s -> True;  [1.1, 1.2, 1.1], 1.9 s -> False, 4.1 s -> True
+    """
+    if len(ratios) < _LEAST_ROUNDS or spent_s < _CLEAR_S:
+        return False
+    is_clear = min(ratios) > _CLEAR_RATIO or max(ratios) < 1 / _CLEAR_RATIO
+    return is_clear or spent_s > _LONGEST_S
 
 
 def _same_code(source: Sequence[Json], kernel: KernelRecord) -> bool:
@@ -327,6 +352,11 @@ def recompiled(kernel: KernelRecord, opts: Sequence[Opt]) -> KernelRecord:
 
 def runs_apart(kernel: KernelRecord) -> bool:
     """Whether a kernel's device has programs that can run in another process."""
+    return _device_name(kernel) in ("CPU", "PYTHON")
+
+
+def is_machine_code(kernel: KernelRecord) -> bool:
+    """Whether its program is for this processor, which counts what it does; PYTHON's are not."""
     return _device_name(kernel) == "CPU"
 
 
@@ -334,7 +364,9 @@ def refuse_if_it_cannot_run(kernel: KernelRecord) -> None:
     """Raises: LabError for a kernel of a device whose programs cannot run in another process."""
     if not runs_apart(kernel):
         name = _device_name(kernel)
-        raise LabError(f"{name} programs cannot be run apart", help="use --device CPU to time opts")
+        raise LabError(
+            f"{name} programs cannot be run apart", help="use --device CPU or PYTHON to time opts"
+        )
 
 
 def _device_name(kernel: KernelRecord) -> str:
@@ -354,14 +386,20 @@ def job_of(kernel: KernelRecord, inputs: dict[int, bytes]) -> Job:
         raise LabError(f"kernel {kernel.name} has no program")
     binary = part(kernel, Ops.BINARY)
     info = program.arg
+    values = _values(info.vars)
+    named = {v.arg.name: n for v, n in zip(info.vars, values, strict=True) if n is not None}
+    grid, group = info.launch_dims(named)
     return Job(
         name=info.function_name,
+        listing=_device_name(kernel) == "PYTHON",
+        grid=grid,
+        group=group,
         code=bytes(binary.arg) if binary is not None else str(source.arg),
         buffers=[
             Slot(f"data{slot}", len(data), data, output=slot in info.outs)
             for slot, data in inputs.items()
         ],
-        vals=_values(info.vars),
+        vals=values,
         parts=_threads(info),
         arch=str(getattr(info.target, "arch", "") or ""),
     )

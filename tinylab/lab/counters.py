@@ -12,10 +12,10 @@ from tinylab.lab.bench import (
     Bench,
     Progress,
     check_limit,
+    is_machine_code,
     job_of,
     limit_of,
     recompiled,
-    runs_apart,
 )
 from tinylab.lab.graph import Json
 from tinylab.lab.kernels import (
@@ -137,7 +137,7 @@ class Counting:
         counters = job.read(_run_apart(job, limit * (1 if limit_s else _COUNTING)))
         self._go_on()
         elapsed_ns = 0.0
-        if runs_apart(edited):
+        if is_machine_code(edited):
             progress("timing the kernel itself")
             elapsed_ns, measured = _measured(edited, inputs, limit)
             counters = counters + measured

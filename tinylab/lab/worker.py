@@ -60,7 +60,8 @@ class Job:
     """A kernel and what to call it with.
 
     code is LLVM IR (str) or an object file (bytes) that defines ``name`` with the CPU's one
-    signature.
+    signature; with ``listing`` the text that the PYTHON device interprets, whose buffers are named
+    data and their slot.
     """
 
     name: str
@@ -68,6 +69,9 @@ class Job:
     buffers: Sequence[Slot] = ()
     vals: Sequence[int | None] = ()
     parts: int = 1  # of a THREAD axis: global_size[0]
+    listing: bool = False
+    grid: Sequence[int] = (1, 1, 1)  # of a listing, as its group
+    group: Sequence[int] | None = None
     arch: str = ""
     assembly: bool = False  # whether the text of its machine code is wanted
     events: Sequence[str] = ()  # of `helpers.perf_events`, counted after the clock has run
@@ -173,7 +177,7 @@ class Worker:
         accept: Callable[[Outcome], bool] | None,
     ) -> Outcome:
         if self._child is None:
-            self._child = _nursery().fork()
+            self._child = _new_child()
         if self._stopped:  # while its process was made
             return Outcome("stopped")
         session = _Session(self._child, job, limit_s, budget_s, accept)
@@ -250,13 +254,14 @@ class _Nursery:
             return self.channel.receive(_START_LIMIT_S)[0]
 
     def fork(self) -> _Child:
-        """A new worker."""
+        """A new worker.
+
+        Raises: Closed or TimeoutError if the process is gone, or does not answer.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         log, page = _shared_file(0), _shared_file(PAGE)
         try:
             pid = self.ask({"do": "fork"}, [theirs.fileno(), log, page])["pid"]
-        except (Closed, TimeoutError) as e:
-            raise WorkerError(f"the worker process is gone: {e}", help="run it again") from None
         finally:
             theirs.close()
         return _Child(self, pid, Channel(ours), log, page)
@@ -284,6 +289,24 @@ def _nursery() -> _Nursery:
             _current = _Nursery()
             atexit.register(_current.close)
         return _current
+
+
+def _new_child() -> _Child:
+    """A new worker, of a new nursery where the old one has ended and was not seen to.
+
+    Raises: WorkerError if that one ends too.
+    """
+    global _current
+    for _ in range(2):
+        try:
+            return _nursery().fork()
+        except (Closed, TimeoutError):
+            with _current_lock:
+                _current = None
+    raise WorkerError(
+        "the processes that run kernels end as soon as they begin",
+        help="run it again; if that does not help, restart the kernel",
+    )
 
 
 class _Child:
@@ -385,7 +408,9 @@ class _Session:
         text = isinstance(job.code, str)
         request = {
             "name": job.name,
-            "kind": "text" if text else "object",
+            "kind": "listing" if job.listing else "text" if text else "object",
+            "grid": list(job.grid),
+            "group": None if job.group is None else list(job.group),
             "arch": job.arch,
             "assembly": job.assembly,
             "parts": job.parts,
@@ -394,7 +419,12 @@ class _Session:
             "regions": self.regions,
         }
         blob = job.code.encode() if isinstance(job.code, str) else job.code
-        channel.send(request, blob, [self.file])
+        try:
+            channel.send(request, blob, [self.file])
+        except Closed:  # before it could take the job
+            self.alive = False
+            self.child.end()
+            return Outcome("lost", "its process was ended before")
         answer = self._receive(_COMPILE_LIMIT_S)
         if "assembly" in answer:
             self.assembly = answer["assembly"]
@@ -403,6 +433,8 @@ class _Session:
             return Outcome("refused", answer["refused"])
         self.addresses = answer["mapped"]
         ran = self._receive(self.limit_s)
+        if "failed" in ran:
+            return Outcome("crashed", ran["failed"])
         outcome = self._check()
         outcome.first_ns = ran["ran"]
         wanted = outcome.ok and self.budget_s > 0 and (self.accept is None or self.accept(outcome))

@@ -129,6 +129,8 @@ class Scheduler:
             axes = self.axes_of(AxisType.REDUCE)
         else:
             axes = list(range(self.shape_len))
+        if not axes:
+            raise KernelOptError(self._lacking(op))
         if axis is None or not 0 <= axis < len(axes):
             given = "none is given" if axis is None else str(axis)
             raise KernelOptError(
@@ -136,6 +138,16 @@ class Scheduler:
                 help=f"give one from 0 to {len(axes) - 1}" if axes else None,
             )
         return axes[axis]
+
+    def _lacking(self, op: OptOps) -> str:
+        """Why an opt has no axis to choose from; earlier opts may have taken it whole."""
+        if op not in (OptOps.UNROLL, OptOps.GROUP, OptOps.GROUPTOP):
+            return f"this kernel has no axis for {op.name}"
+        text = f"this kernel has no reduce axis for {op.name}"
+        if op is OptOps.UNROLL and self.axes_of(*REDUCE_KINDS):
+            return f"{text}: its size must be known"
+        taken = self.axes_of(AxisType.UNROLL, *REDUCE_KINDS)
+        return f"{text} left: earlier opts took it" if taken else text
 
     def apply_opt(self, opt: Opt, append_opt: bool = True) -> None:
         """Change the AST by one opt.

@@ -20,7 +20,8 @@ import socket
 import sys
 import time
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from tinylab.errors import TinylabError
 from tinylab.helpers.perf_events import Counters
@@ -29,6 +30,9 @@ from tinylab.runtime.cpu_threads import KERNEL, pool
 from tinylab.runtime.isolated.channel import Channel, Closed
 from tinylab.runtime.isolated.memory import PAGE, UNKNOWN, Mapped, Region, map_page
 from tinylab.target import host_machine
+
+if TYPE_CHECKING:
+    from tinylab.runtime.ops_python import PythonProgram
 
 # Offsets into ucontext of the stack pointer, the instruction and the page fault's error (0:
 # unknown).
@@ -223,23 +227,23 @@ class _Run:
         self, tools: _Tools, channel: Channel, job: dict[str, Any], blob: bytes, file: int
     ) -> None:
         self.tools, self.channel, self.job, self.blob, self.file = tools, channel, job, blob, file
+        self._interpret: Callable[[], Any] | None = None
 
     def answer(self) -> None:
         """Says how each stage ended."""
         try:
-            lib = self._compile()
-            linked = Linked(lib, self.job["name"])
+            prepare = self._loaded()
         except (TinylabError, KeyError) as e:
             self.channel.send({"refused": getattr(e, "message", str(e))})
             return
         mapped = Mapped(self.file, [Region(*r) for r in self.job["regions"]])
-        self._keep = (ctypes.c_uint64 * len(mapped.addresses))(*mapped.addresses)
-        values = self.job["vals"]
-        self._vals = (ctypes.c_int64 * len(values))(*values)
-        self.pointers, self.values = ctypes.addressof(self._keep), ctypes.addressof(self._vals)
-        self.function, self.parts = linked[self.job["name"]], int(self.job["parts"])
-        self.channel.send({"mapped": mapped.addresses, "code": self.function})
-        once_ns = self._sample(1)
+        prepare(mapped)
+        self.channel.send({"mapped": mapped.addresses})
+        try:
+            once_ns = self._sample(1)
+        except Exception as e:  # of the interpreter: machine code raises none
+            self.channel.send({"failed": getattr(e, "message", f"{type(e).__name__}: {e}")})
+            return
         self.channel.send({"ran": once_ns})
         request, _, _ = self.channel.receive()
         if request["do"] == "time":
@@ -247,6 +251,39 @@ class _Run:
             events = self._events(self.job["events"], request["budget_ns"])
             self.channel.send({"samples": samples, "first_ns": once_ns, **events})
         mapped.close()
+
+    def _loaded(self) -> Callable[[Mapped], None]:
+        """What makes the code, once it has its memory, ready to be called.
+
+        Raises: TinylabError or KeyError for code that cannot be.
+        """
+        if self.job["kind"] == "listing":
+            program = _program(self.blob)
+            return lambda mapped: self._will_interpret(program, mapped)
+        linked = Linked(self._compile(), self.job["name"])
+        return lambda mapped: self._will_call(linked, mapped)
+
+    def _will_call(self, linked: Linked, mapped: Mapped) -> None:
+        self._keep = (ctypes.c_uint64 * len(mapped.addresses))(*mapped.addresses)
+        values = self.job["vals"]
+        self._vals = (ctypes.c_int64 * len(values))(*values)
+        self.pointers, self.values = ctypes.addressof(self._keep), ctypes.addressof(self._vals)
+        self.function, self.parts = linked[self.job["name"]], int(self.job["parts"])
+
+    def _will_interpret(self, program: PythonProgram, mapped: Mapped) -> None:
+        launch = {"global_size": self.job["grid"], "local_size": self.job["group"]}
+        memory, values = self._memory(mapped), self.job["vals"]
+        self._interpret = functools.partial(program, *memory, vals=values, **launch)
+
+    def _memory(self, mapped: Mapped) -> list[memoryview]:
+        """The buffers by slot, for a program that is interpreted; its slots are in their names."""
+        regions = [Region(*r) for r in self.job["regions"]]
+        found = {}
+        for region, address in zip(regions, mapped.addresses, strict=True):
+            data = (ctypes.c_char * region.size).from_address(address)
+            found[int(region.name.removeprefix("data"))] = memoryview(data).cast("B")
+        nothing = memoryview(b"")
+        return [found.get(slot, nothing) for slot in range(max(found, default=-1) + 1)]
 
     def _compile(self) -> bytes:
         if self.job["kind"] == "object":
@@ -260,6 +297,11 @@ class _Run:
 
     def _sample(self, times: int) -> float:
         """Nanoseconds of one run, as the mean of ``times``."""
+        if self._interpret is not None:
+            start = time.perf_counter_ns()
+            for _ in range(times):
+                self._interpret()
+            return (time.perf_counter_ns() - start) / times
         if self.parts == 1:
             repeat = _REPEAT(self.tools.repeat["repeat"])
             start = time.perf_counter_ns()
@@ -272,8 +314,15 @@ class _Run:
         return (time.perf_counter_ns() - start) / times
 
     def _time(self, budget_ns: int) -> list[float]:
-        """Samples of warm runs, at least 5, each of them 20 us or one run long."""
-        once = min(self._sample(1), self._sample(1))
+        """Samples of warm runs, each of them 20 us or one run long.
+
+        At least 5; of runs that are longer than the budget just one, which is no shorter than the
+        5 of others.
+        """
+        once = self._sample(1)
+        if once > budget_ns:
+            return [once]
+        once = min(once, self._sample(1))
         times = max(int(20_000 // max(once, 1)), 1)
         samples: list[float] = []
         end = time.perf_counter_ns() + budget_ns
@@ -301,6 +350,17 @@ class _Run:
 
 
 _REPEAT = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 3, ctypes.c_int64)
+
+
+def _program(listing: bytes) -> PythonProgram:
+    """A listing of the PYTHON device, ready to run; no device has to be open for it.
+
+    Raises: CompileError naming the line that is not of the language.
+    """
+    from tinylab.device import TinyELF
+    from tinylab.runtime.ops_python import PythonDevice, PythonProgram
+
+    return PythonProgram(PythonDevice("PYTHON"), TinyELF(listing, "listing"))
 
 
 @functools.cache
