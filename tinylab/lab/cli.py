@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
     from tinylab.lab.notebook import run_notebook
     from tinylab.lab.page import write_page
 
-    path = find_notebook(args.notebook)
+    path = find_notebook(args.notebook, "run")
     target = Path(args.html) if args.html else path.with_suffix(".html")
     kept = Path(args.save) if args.save else None
     for each in (target, *([kept] if kept else [])):
@@ -159,8 +159,10 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def find_notebook(notebook: str | None) -> Path:
+def find_notebook(notebook: str | None, command: str = "lab") -> Path:
     """The notebook that is meant: as given, or the first of the course.
+
+    `command` is what wants it, for the way out.
 
     Raises: LabError if it is not there.
     """
@@ -173,7 +175,8 @@ def find_notebook(notebook: str | None) -> Path:
     for path in (DEFAULT_NOTEBOOK, beside_package):
         if path.is_file():
             return path
-    raise LabError(f"there is no {DEFAULT_NOTEBOOK} here", help="name a notebook: tinylab lab FILE")
+    help_ = f"name a notebook: tinylab {command} FILE"
+    raise LabError(f"there is no {DEFAULT_NOTEBOOK} here", help=help_)
 
 
 def _near(path: Path) -> str | None:

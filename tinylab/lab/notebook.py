@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import os
 import tempfile
 import time
@@ -59,15 +60,13 @@ def run_notebook(
     """Run all cells in order, saying what is going on; a cell that fails ends the run.
 
     What was printed and shown until then is kept, also when the run is interrupted.
+
+    Raises: LabError for a file that is no notebook.
     """
-    import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    try:
-        notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    except (ValueError, KeyError, nbformat.reader.NotJSONError) as error:
-        raise LabError(f"{path} is no notebook: {error}") from None
+    notebook = _read(path)
     ran = RanNotebook(path, notebook)
     begun = time.monotonic()
     folder = tempfile.TemporaryDirectory(prefix="tinylab-")
@@ -106,6 +105,34 @@ def run_notebook(
             ran.error, ran.ended = "interrupted", Ended.STOPPED
     ran.elapsed_s = time.monotonic() - begun
     return ran
+
+
+def _read(path: Path) -> Any:
+    """A notebook of a file, with all that a run needs.
+
+    Raises: LabError for what is none.
+    """
+    import nbformat
+
+    try:
+        text = path.read_text(encoding="utf-8")
+        found = json.loads(text)
+        if not isinstance(found, dict) or "nbformat" not in found:
+            raise LabError(f"{path} is no notebook: it is JSON, but does not say its nbformat")
+        notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
+        lacking = [
+            i for i, c in enumerate(notebook.cells) if not {"cell_type", "source"} <= c.keys()
+        ]
+    except LabError:
+        raise
+    except OSError as error:
+        raise LabError(f"{path} cannot be read: {error.strerror}") from None
+    except Exception as error:  # whatever the reader trips over in a file of any content
+        why = str(getattr(error, "message", error)).partition("\n")[0]
+        raise LabError(f"{path} is no notebook: {why}") from None
+    if lacking:
+        raise LabError(f"{path} is no notebook: cell {lacking[0]} has no type or no source")
+    return notebook
 
 
 def _over_sockets_of_its_own(manager: Any, folder: tempfile.TemporaryDirectory[str]) -> Any:

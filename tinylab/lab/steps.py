@@ -222,7 +222,10 @@ def _is_rebuilt(nodes: Nodes, was: int, now: int | None) -> bool:
 
 
 def _difference(old: list[str], new: list[str]) -> list[Json]:
-    """The lines that went and came, with one line around each change."""
+    """The lines that went and came, with one line around each change.
+
+    A line that only stands in another place, since what uses it was reordered, is no change.
+    """
     if old == new:
         return []
     start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), None)
@@ -235,7 +238,14 @@ def _difference(old: list[str], new: list[str]) -> list[Json]:
     if len(a) + len(b) > _DIFF_LINES:  # quadratic in the worst case
         a, b = [t for t in a if t not in set(b)], [t for t in b if t not in set(a)]
         return [{"text": t, "mark": "-"} for t in a] + [{"text": t, "mark": "+"} for t in b]
-    marks = {"- ": "-", "+ ": "+", "  ": ""}
+    lines = _unified(a, b)
+    moved = {t for t, mark in lines if mark == "-"} & {t for t, mark in lines if mark == "+"}
+    if moved:
+        lines = _unified([t for t in a if t not in moved], [t for t in b if t not in moved])
+    return [{"text": text, "mark": mark} for text, mark in lines]
+
+
+def _unified(a: list[str], b: list[str]) -> list[tuple[str, str]]:
+    """(line, "-" or "+" or "") of a difference."""
     lines = list(difflib.unified_diff(a, b, n=1, lineterm=""))[2:]
-    shown = [line for line in lines if not line.startswith("@@")]
-    return [{"text": line[1:], "mark": marks.get(line[0] + " ", "")} for line in shown]
+    return [(line[1:], line[0].strip()) for line in lines if not line.startswith("@@")]

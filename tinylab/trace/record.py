@@ -18,11 +18,12 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from tinylab.errors import CaptureError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.text import ansistrip
 from tinylab.trace import events
@@ -292,7 +293,8 @@ class Record:
     def _note_failure(self, ended: PassRecord, error: BaseException) -> None:
         ended.error = _in_words(error)
         self._failures = [*self._failures[-7:], (ended.id, error)]
-        tried = _tried_when_raised(error)
+        # An interrupt falls where the time was spent: no rule raised it.
+        tried = _tried_when_raised(error) if isinstance(error, Exception) else None
         if tried is not None:
             ended.failed_rule, ended.failed_node = self._rule_id(tried[0]), self.nodes.add(tried[1])
 
@@ -512,19 +514,37 @@ def wants(key: Hashable) -> bool:
 
 
 @explained
-@contextlib.contextmanager
-def record(name: str = "record", cell: Cell | None = None) -> Iterator[Record]:
+def record(name: str = "record", cell: Cell | None = None) -> Recording:
     """Record what is compiled and run inside a ``with`` block.
 
     `cell` is the user's code, the file or cell of the caller if not given. An exception passes
     through; what was recorded up to it stays in the record.
+
+    Raises: CaptureError where one is entered again: each block has a record of its own.
     """
-    made = Record(name, cell or _calling_cell()).start()
-    try:
-        yield made
-    except BaseException as error:
-        made.stop(error)
-        raise
-    finally:
-        if made.end_ns == 0:
-            made.stop()
+    return Recording(name, cell)
+
+
+class Recording(contextlib.ContextDecorator):
+    """What `record` gives: for one ``with`` block; as a decorator, for each call."""
+
+    def __init__(self, name: str, cell: Cell | None) -> None:
+        self._name, self._cell = name, cell
+        self._record: Record | None = None
+
+    def _recreate_cm(self) -> Recording:
+        return Recording(self._name, self._cell)
+
+    def __enter__(self) -> Record:
+        if self._record is not None:
+            raise CaptureError(
+                f'the record "{self._name}" was entered before, and holds what was done then',
+                help="call tinylab.record() for each block",
+            )
+        self._record = Record(self._name, self._cell or _calling_cell()).start()
+        return self._record
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        assert self._record is not None, "left without being entered"
+        if error is not None or self._record.end_ns == 0:
+            self._record.stop(error)

@@ -7,6 +7,7 @@ the first result that is neither None nor the node itself counts.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -86,15 +87,17 @@ def _top_ops(pattern: UPat) -> frozenset[Ops]:
 
 
 def _as_rule(row: Any) -> Rule:
-    """A bare (pattern, function) pair as a rule named after its function."""
+    """A bare (pattern, function) pair as a rule named after its function, or after its place."""
     if isinstance(row, Rule):
         return row
     pattern, function = row
-    name = getattr(function, "__name__", type(function).__name__)
-    rule = Rule("rule" if name == "<lambda>" else name, "", pattern, function)
+    rule = Rule(getattr(function, "__name__", type(function).__name__), "", pattern, function)
     code = getattr(function, "__code__", None)
     if code is not None:
         rule.place = (code.co_filename, code.co_firstlineno)
+    if rule.name == "<lambda>":
+        file, line = rule.place
+        rule.name = f"{os.path.basename(file)}:{line}"
     return rule
 
 

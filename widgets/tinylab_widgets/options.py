@@ -58,6 +58,8 @@ def parse(line: str) -> Options:
     found: dict[str, str | bool] = {}
     while words:
         word, _, value = words.pop(0).partition("=")
+        if word in found:
+            raise OptionError(f"{word} is given twice")
         if word == _PROFILE:
             found[word] = _profile_value(value, words)
         elif word in VALUED:
@@ -75,14 +77,15 @@ def _options(found: dict[str, str | bool]) -> Options:
     name = found.get("--name")
     if isinstance(name, str) and (not name.isidentifier() or keyword.iskeyword(name)):
         raise OptionError(f"--name {name}: a variable cannot be called that")
-    order = [word for word in found if word in ("--alias", "--no-alias")]
+    if {"--alias", "--no-alias"} <= found.keys():
+        raise OptionError("--alias and --no-alias exclude each other: give one of them")
     device = found.get("--device")
     return Options(
         device=str(device) if device else None,
         noopt="--noopt" in found,
         widget="--no-widget" not in found,
         name=str(name) if name else None,
-        alias=not order or order[-1] == "--alias",
+        alias="--no-alias" not in found,
         help="--help" in found,
         profile=_PROFILE in found,
         counters=found.get(_PROFILE) == "counters",

@@ -34,15 +34,22 @@ def swapped(name: str, left: UOp, right: UOp) -> UOp:
 
 CASES = {
     "constant_right": Case([(swapped("ADD", k(3), x), x + 3), (swapped("MUL", k(2.0, dtypes.float32), f), f * 2.0), (swapped("CMPNE", k(3), x), x.ne(3))], [x + 3, swapped("ADD", k(3), k(4)), swapped("CMPLT", k(3), x)]),
+    "join_terms": Case(
+        [
+            (a + e + a, a * 2 + e),
+            (a * 4 + e + a * -3, a + e),
+            (a + e + a * -1, e),
+            (a + 3 + (e + 4), a + e + 7),
+            (e + (a + e * 2), a + e * 3),
+        ],
+        [a + e, a * 3 + e * 2, a + e + 3],
+    ),
     "order_sum": Case(
         [
             (e + a, a + e),
             (a + (e + 3), a + e + 3),
             (a + 3 + e, a + e + 3),
-            (a + e + a, a * 2 + e),
-            (a * 4 + e + a * -3, a + e),
             (e * 2 + a * 3, a * 3 + e * 2),
-            (a + e + a * -1, e),
         ],
         [a + e, a + e + 3, a * 3 + e, a + e // 2 + 3, f + g],
     ),

@@ -285,14 +285,14 @@ WIDENED = UPat(Ops.CAST, src=(UPat.var("x", dtypes.bool),))
 # fmt: off
 pm_compare = PatternMatcher([
     Rule("lt_self",       "x < x -> False",                    UPat(Ops.CMPLT, src=(X, X), name="u"), lambda u, x: u.const_like(False)),
-    Rule("lt_bool",       "x as int < c -> x or !x",           UPat(Ops.CMPLT, src=[WIDENED, C], name="u"), compare_bool),
-    Rule("ne_bool",       "x as int != c -> x or !x",          UPat(Ops.CMPNE, src=[WIDENED, C], name="u"), compare_bool),
-    Rule("lt_constant",   "a*x + b < c -> x < (c-b)/a",        UPat(Ops.CMPLT, src=(X, C)), less_than_constant),
-    Rule("gt_constant",   "c < a*x + b -> (c-b)/a < x",        UPat(Ops.CMPLT, src=(C, X)), greater_than_constant),
-    Rule("ne_constant",   "a*x + b != c -> x != (c-b)/a",      UPat(Ops.CMPNE, src=(X, C)), unequal_to_constant),
+    Rule("lt_bool",       "0 < x as int -> x; x as int < 1 -> !x",           UPat(Ops.CMPLT, src=[WIDENED, C], name="u"), compare_bool),
+    Rule("ne_bool",       "x as int != 0 -> x; x as int != 1 -> !x",          UPat(Ops.CMPNE, src=[WIDENED, C], name="u"), compare_bool),
+    Rule("lt_constant",   "a*x + b < c -> x < (c-b)/a; x//a < c -> x < c*a",        UPat(Ops.CMPLT, src=(X, C)), less_than_constant),
+    Rule("gt_constant",   "c < a*x + b -> (c-b)/a < x; c < x//a -> c*a+a-1 < x",        UPat(Ops.CMPLT, src=(C, X)), greater_than_constant),
+    Rule("ne_constant",   "a*x + b != c -> x != (c-b)/a, True if none",      UPat(Ops.CMPNE, src=(X, C)), unequal_to_constant),
     Rule("lt_shared",     "x + z < y + z -> x < y",            UPat(Ops.CMPLT, src=(X, Y)), shift_both_sides),
     Rule("not_lt",        "!(x < c) -> c-1 < x",               UPat(Ops.CMPNE, src=(UPat(Ops.CMPLT, src=(X, C)), TRUE)), opposite_of_less),
     Rule("not_gt",        "!(c < x) -> x < c+1",               UPat(Ops.CMPNE, src=(UPat(Ops.CMPLT, src=(C, X)), TRUE)), opposite_of_greater),
-    Rule("join_conditions", "x < c & x < d -> x < min(c, d)",  UPat(Ops.AND, dtypes.bool, name="u"), join_conditions),
+    Rule("join_conditions", "x < c & x < d -> x < min(c, d); y & x -> x & y; x < c & c < x -> False",  UPat(Ops.AND, dtypes.bool, name="u"), join_conditions),
 ])
 # fmt: on

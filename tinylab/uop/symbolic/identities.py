@@ -266,7 +266,7 @@ pm_identities = PatternMatcher([
     Rule("pow_one",        "x ** 1 -> x",                   _op(Ops.POW, X, UPat.const(1)), keep),
     Rule("pow_zero",       "x ** 0 -> 1",                   _op(Ops.POW, X, UPat.cvar("c")), lambda u, x, c: one(u), when=is_zero),
     Rule("max_self",       "max(x, x) -> x",                _op(Ops.MAX, X, X), keep),
-    Rule("max_known",      "max(x, y) -> x if x >= y",      _op(Ops.MAX, X, Y), keep_larger),
+    Rule("max_known",      "max(x, y) -> x if x >= y, y if y >= x",      _op(Ops.MAX, X, Y), keep_larger),
     Rule("trunc_integer",  "trunc(x) -> x of an integer",   _op(Ops.TRUNC, X), keep, when=is_integer),
     Rule("trunc_twice",    "trunc(trunc(x)) -> trunc(x)",   _op(Ops.TRUNC, UPat(Ops.TRUNC, src=(Y,), name="x")), lambda u, x, y: x),
     # division
@@ -292,7 +292,7 @@ pm_identities = PatternMatcher([
     Rule("ne_false",       "x != False -> x",               UPat(Ops.CMPNE, src=[BOOL, FALSE], name="u"), keep),
     Rule("xor_true",       "x ^ True -> !x",                UPat(Ops.XOR, dtypes.bool, src=[BOOL, TRUE], name="u"), negation),
     # selections
-    Rule("where_known",    "True ? y : z -> y",             _where(C, Y, Z), keep_choice),
+    Rule("where_known",    "True ? y : z -> y; False ? y : z -> z",             _where(C, Y, Z), keep_choice),
     Rule("where_same",     "c ? x : x -> x",                _where(UPat(), X, X), keep),
     Rule("where_not",      "!x ? y : z -> x ? z : y",       _where(NOT_X, Y, Z), swap_choices, when=not_invalid),
     Rule("where_bool",     "x ? True : False -> x",         _where(BOOL, TRUE, FALSE), keep),

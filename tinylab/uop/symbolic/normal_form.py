@@ -18,7 +18,14 @@ from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
 from tinylab.uop.moves import const
 from tinylab.uop.pattern import UPat
-from tinylab.uop.symbolic.terms import Sum, is_const, precedes, same_shape, term_and_coefficient
+from tinylab.uop.symbolic.terms import (
+    Sum,
+    addends,
+    is_const,
+    precedes,
+    same_shape,
+    term_and_coefficient,
+)
 
 if TYPE_CHECKING:
     from tinylab.uop.node import UOp
@@ -61,16 +68,44 @@ def _stands_right(left: UOp, right: UOp) -> bool:
     return a is not b and precedes(a, b)
 
 
-def order_sum(u: UOp) -> UOp | None:
-    """A sum with its terms in order, like terms joined and the constant last.
+def is_in_order(u: UOp) -> bool:
+    """Whether a sum has its terms in order, each once, and its constant last.
 
-    Looks at two terms only where the sum has that form already.
+    Looks at two terms only: the sum on the left has that form already. True as well of a sum that
+    is none of weak integers alone, which is left as it is.
     """
     left, right = u.src
     if right.op is not Ops.ADD and _stands_right(_last_addend(left), right):
-        return None
-    if left.dtype is not u.dtype or right.dtype is not u.dtype:
-        return None
+        return True
+    return left.dtype is not u.dtype or right.dtype is not u.dtype
+
+
+def has_like_terms(u: UOp) -> bool:
+    """Whether a sum has a term twice, two constants, or a constant zero."""
+    if is_in_order(u):
+        return False
+    seen: set[UOp] = set()
+    constants = 0
+    for addend in addends(u):
+        if is_const(addend):
+            constants += 1
+            if constants > 1 or addend.arg == 0:
+                return True
+            continue
+        term = term_and_coefficient(addend)[0]
+        if term in seen:
+            return True
+        seen.add(term)
+    return False
+
+
+def is_out_of_order(u: UOp) -> bool:
+    """Whether the terms of a sum do not follow each other as they should."""
+    return not is_in_order(u)
+
+
+def ordered_sum(u: UOp) -> UOp | None:
+    """A sum with its terms in order, like terms joined and the constant last."""
     return same_shape(u, Sum.of(u).build())
 
 
@@ -158,7 +193,8 @@ def _nested(op: Ops, dtype: tuple[DType, ...] | None) -> UPat:
 # fmt: off
 pm_normal_form = PatternMatcher([
     Rule("constant_right", "c op x -> x op c",              UPat(GroupOp.Commutative, src=(UPat(Ops.CONST, name="x"), Y), name="u"), swap_operands, when=is_no_constant),
-    Rule("order_sum",      "y + x + y -> x + y*2",          UPat(Ops.ADD, dtypes.weakint, name="u"), order_sum),
+    Rule("join_terms",     "y*a + x + y*b -> x + y*(a+b)",  UPat(Ops.ADD, dtypes.weakint, name="u"), ordered_sum, when=has_like_terms),
+    Rule("order_sum",      "y + x -> x + y; x + (y + z) -> x + y + z", UPat(Ops.ADD, dtypes.weakint, name="u"), ordered_sum, when=is_out_of_order),
     *(Rule(f"gather_{op.name.lower()}", "(x op c) op d -> x op (c op d)", _nested(op, dtype), gather) for op, dtype in GATHERED.items()),
     Rule("distribute",     "(x + y) * c -> x*c + y*c",      UPat(Ops.MUL, dtypes.weakint, src=(UPat(Ops.ADD, src=(X, Y)), C)), distribute),
     Rule("associate_mul",  "x * (y * z) -> x * y * z",      UPat(Ops.MUL, EXACT, src=(X, UPat(Ops.MUL, src=(Y, Z))), name="u"), associate_left),
