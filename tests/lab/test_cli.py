@@ -144,6 +144,39 @@ def test_bad_arguments_are_answered(argv, message, tmp_path, monkeypatch, capsys
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"a": 1}', "it is JSON, but does not say its nbformat"),
+        ("[]", "it is JSON, but does not say its nbformat"),
+        ("3", "it is JSON, but does not say its nbformat"),
+        ("{", "Expecting property name"),
+        ('{"nbformat": 9, "nbformat_minor": 5, "cells": [], "metadata": {}}', "version 9"),
+        ('{"nbformat": 4, "nbformat_minor": 5, "cells": 3, "metadata": {}}', "is not iterable"),
+        (
+            '{"nbformat": 4, "nbformat_minor": 5, "cells": [{"metadata": {}, "cell_type": "raw"}], "metadata": {}}',
+            "cell 0 has no type or no source",
+        ),
+    ],
+)
+def test_a_file_that_is_no_notebook_is_one_sentence(text, says, tmp_path, capsys):
+    path = tmp_path / "bad.ipynb"
+    path.write_text(text)
+    assert cli.main(["run", str(path)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"tinylab: {path} is no notebook: ")
+    assert says in line
+
+
+def test_a_command_without_its_default_notebook_names_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "a" / "b" / "cli.py"))
+    for command in ("run", "lab"):
+        with pytest.raises(LabError) as caught:
+            cli.find_notebook(None, command)
+        assert caught.value.help == f"name a notebook: tinylab {command} FILE"
+
+
 def test_the_first_notebook_of_the_course_is_the_default(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "__file__", str(tmp_path / "a" / "b" / "cli.py"))

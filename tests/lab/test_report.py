@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 import tinylab
-from tests.trace.programs import recorded_attention
+from tests.trace.programs import recorded_attention, variable
 from tinylab.lab import player, report
 from tinylab.lab.cells import run_cell
 from tinylab.lab.desk import answer
 from tinylab.lab.picture import MOST_KERNELS, kernel_graph, ranks
 from tinylab.lab.player import Book
-from tinylab.trace.record import Record
+from tinylab.trace.record import Record, record as record_block
+from tinylab.uop.ops import Ops, PatternMatcher, Rule, UPat, graph_rewrite
 
 NASTY = '<script>alert("x")</script> & "quotes"'
 
@@ -249,7 +250,35 @@ def test_a_report_without_the_front_end_is_the_static_one(record, monkeypatch):
 
 def test_an_interrupt_has_no_message_and_no_colon(record):
     stopped = run_cell("raise KeyboardInterrupt", {}, device="NULL").record
-    assert report.text(stopped).endswith("; ended by KeyboardInterrupt")
+    assert report.text(stopped).endswith("; interrupted")
+
+
+def test_an_interrupt_inside_a_pass_names_it():
+    def stop(x):
+        raise KeyboardInterrupt
+
+    table = PatternMatcher([Rule("innocent", "", UPat(Ops.SQRT, name="x"), stop)])
+    with pytest.raises(KeyboardInterrupt), record_block() as rec:
+        graph_rewrite(variable().sqrt().sink(), table, name="busy")
+    assert "; interrupted in the pass busy (" in report.text(rec)
+    assert "innocent" not in report.text(rec)
+
+
+def test_kernels_of_one_name_are_told_apart_in_the_table_as_in_the_picture():
+    cell = """from tinygrad import Tensor
+a = Tensor.empty(64).exp2().realize()
+b = (Tensor.empty(64) + a).realize();"""
+    made = run_cell(cell, {}, device="NULL").record
+    name = made.kernels[0].name
+    rows = report.text(made).splitlines()[2:]
+    assert [f"{name} #{n}" in row for n, row in enumerate(rows)] == [True, True]
+    shown = report.html(made)
+    assert f'<td style="{report._CELL}">{name} #1</td>' in shown
+
+
+def test_a_record_that_is_not_shown_says_how_to_see_it(record):
+    assert report.without_view(record, "rec").endswith("; rec shows its debugger")
+    assert "--name rec keeps it" in report.without_view(record, None)
 
 
 def test_a_saved_record_keeps_what_was_known_of_its_kernels(tmp_path):

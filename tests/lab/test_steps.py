@@ -250,6 +250,41 @@ def test_the_rewrite_that_failed_is_marked():
     assert desk.answer("step", {"pass": 0, "k": 0})["failed"] is None
 
 
+def test_an_interrupt_blames_no_rule():
+    def stop(x):
+        raise KeyboardInterrupt
+
+    table = pm_tidy + PatternMatcher([Rule("innocent", "", UPat(Ops.SQRT, name="x"), stop)])
+    with pytest.raises(KeyboardInterrupt), record() as rec:
+        graph_rewrite((variable() + 0).sqrt().sink(), table, name="busy")
+    desk = Desk(rec)
+    error = desk.overview()["error"]
+    assert (error["type"], error["pass_id"], error["match"]) == ("KeyboardInterrupt", 0, 1)
+    assert (error["rule"], error["node"]) == (None, None)
+    assert desk.first()["failed"] == {"message": "interrupted", "rule": None, "node": None}
+
+
+def test_lines_that_only_moved_are_no_difference():
+    old = ["%1 = A()", "%2 = B()", "%3 = ADD(%1, %2)", "%4 = SINK(%3)"]
+    new = ["%2 = B()", "%1 = A()", "%5 = ADD(%2, %1)", "%4 = SINK(%5)"]
+    found = [(line["mark"], line["text"]) for line in steps._difference(old, new)]
+    assert sorted(found) == sorted([
+        ("-", "%3 = ADD(%1, %2)"), ("-", "%4 = SINK(%3)"),
+        ("+", "%5 = ADD(%2, %1)"), ("+", "%4 = SINK(%5)"),
+        *[line for line in found if line[0] == ""],
+    ])  # fmt: skip
+    assert not {text for mark, text in found if mark} & {"%1 = A()", "%2 = B()"}
+    assert steps._difference(old, [*old[1:2], *old[:1], *old[2:]]) == []
+
+
+def test_a_step_shows_no_line_as_both_gone_and_new(desk):
+    for shown in desk.record.passes:
+        for k in range(1, min(shown.count, 20) + 1):
+            diff = desk.answer("text", {"pass": shown.id, "k": k})["diff"]
+            gone, new = ({d["text"] for d in diff if d["mark"] == m} for m in "-+")
+            assert not gone & new, (shown.name, k)
+
+
 @pytest.mark.parametrize(
     ("ask", "args", "what"),
     [

@@ -76,6 +76,9 @@ def test_modules_are_not_aliased_outside_the_cell(shell: InteractiveShell) -> No
         ("--device NUL", "did you mean NULL?"),
         ("--device CPU:FOO", "CPU has no renderer FOO; CPU has "),
         ("--name 'open", "cannot read the options"),
+        ("--alias --no-alias", "--alias and --no-alias exclude each other"),
+        ("--name a --name b", "--name is given twice"),
+        ("--noopt --noopt", "--noopt is given twice"),
     ],
 )
 def test_a_wrong_option_is_answered_in_a_sentence(
@@ -215,10 +218,16 @@ def test_a_device_and_noopt_hold_for_the_cell_only(shell: InteractiveShell) -> N
     assert shell.user_ns["where"] != "NULL"
 
 
-def test_no_widget_shows_nothing(shell: InteractiveShell) -> None:
+def test_no_widget_shows_nothing_but_how_to_see_it(shell: InteractiveShell) -> None:
     body = "from tinylab import Tensor\nt = Tensor.ones(4).contiguous().realize()"
     _, shown = run(shell, "--no-widget", body)
     assert shown.outputs == []
+    assert "--name rec keeps it: then rec shows its debugger" in shown.stdout
+    _, shown = run(shell, "--no-widget --name kept", body)
+    assert shown.stdout.startswith("kept: ")
+    assert shown.stdout.endswith("; kept shows its debugger\n")
+    _, shown = run(shell, "--no-widget", "pass")
+    assert shown.stdout == ""
 
 
 def test_magics_in_the_cell_work(shell: InteractiveShell) -> None:

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 from tinylab import Tensor, dtypes
-from tinylab.tensor.display import _HIGH, _LOW, _NAN, facts_of, fold, png, shade
+from tinylab.tensor.display import (
+    _HIGH,
+    _LOW,
+    _NAN,
+    _NEGATIVE,
+    _POSITIVE,
+    _ZERO_LINE,
+    facts_of,
+    fold,
+    png,
+    shade,
+)
 
 NAN, INF = float("nan"), float("inf")
 
@@ -103,9 +114,49 @@ def test_a_curve_shows_the_ends_of_each_column():
     values = np.zeros(100_000, np.float32)
     values[777], values[50_000] = 1.0, -1.0
     found = pixels_of(shown(Tensor(values)))
-    assert found.shape[0] == 100
+    assert found.shape[0] == 120
+    assert found.shape[1] <= 640
     assert found[0, :, 3].any()
     assert found[-1, :, 3].any()
+
+
+@pytest.mark.parametrize("count", [25, 100, 401, 5000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_one_axis_is_a_low_strip_with_a_line_at_zero(count, sign):
+    html = shown(Tensor(np.linspace(0, sign * 8, count, dtype=np.float32)))
+    found = pixels_of(html)
+    assert found.shape[0] == 120
+    assert 300 <= found.shape[1] <= 640
+    zero = found[-1] if sign > 0 else found[0]
+    assert (zero == _ZERO_LINE).all()
+    bars = found[:-1] if sign > 0 else found[1:]
+    drawn = bars[bars[..., 3] > 0]
+    assert (drawn[:, :3] == (_POSITIVE if sign > 0 else _NEGATIVE)).all()
+    edges = re.findall("<span>([^<]+)</span>", html)
+    assert edges == (["8", "0"] if sign > 0 else ["0", "-8"])
+
+
+def test_a_strip_of_zeros_and_of_nans_has_its_line_and_says_nothing_false():
+    html = shown(Tensor(np.zeros(200, np.float32)))
+    assert (pixels_of(html)[..., 3] > 0).any(1).sum() == 1
+    assert re.findall("<span>([^<]+)</span>", html) == ["0"]
+    assert (pixels_of(shown(Tensor(np.full(200, NAN, np.float32))))[..., :3] == _NAN).any()
+
+
+@pytest.mark.parametrize(
+    ("values", "legend"),
+    [
+        ([0.0, 1474.0], ("0", "+1474")),
+        ([-1474.0, -2.0], ("-1474", "0")),
+        ([-3.0, 1474.0], ("-1474", "+1474")),
+        ([0.0, 0.0], None),
+    ],
+)
+def test_the_legend_has_the_signs_that_there_are(values, legend):
+    html = shown(Tensor(np.resize(np.float32(values), (30, 30))))
+    found = re.search(r">([^<>]+) <span style=[^>]+gradient[^>]+></span> ([^<]+)<", html)
+    assert (found and found.groups()) == legend
+    assert "-0" not in html
 
 
 def test_a_picture_is_small():

@@ -28,6 +28,8 @@ from tinylab.uop.ops import PatternMatcher, Rule
         (Ops.STAGE, StageArg("CPU", reason="too big"), "STAGE", "CPU, reason=too big"),
         (Ops.CALL, CallInfo(aux="asked for"), "CALL asked for", "aux=asked for"),
         (Ops.CALL, CallInfo(), "CALL", ""),
+        (Ops.CUSTOM, "\x1b[34mf\x1b[0m(x)", "CUSTOM f(x)", "f(x)"),
+        (Ops.PYLITERAL, ["\x1b[34mE_4\x1b[0m", 4], "PYLITERAL", "['E_4', 4]"),
         (Ops.BINARY, b"\0" * 12, "BINARY", "12 bytes"),
         (Ops.SINK, KernelInfo("\x1b[31mE_4\x1b[0m", applied_opts=(Opt(OptOps.UPCAST, 0, 4),)),
          "SINK E_4", "name=E_4, applied_opts=(UPCAST(axis=0, arg=4))"),

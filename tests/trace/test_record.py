@@ -6,7 +6,7 @@ import pytest
 
 import tinylab
 from tests.trace.programs import X, chain, pm_tidy, recorded_attention, variable
-from tinylab.errors import RewriteError
+from tinylab.errors import CaptureError, RewriteError
 from tinylab.trace import events
 from tinylab.trace.record import Record, active, record, wants
 from tinylab.uop import rewrite
@@ -25,6 +25,23 @@ def test_a_pass_is_recorded_with_its_matches():
     assert after is n.sink()
     assert found.changed
     assert found.elapsed_ns >= sum(m.elapsed_ns for m in found.matches) > 0
+
+
+def test_each_block_has_a_record_of_its_own():
+    asked = record("twice")
+    with asked as first:
+        graph_rewrite((variable() + 0).sink(), pm_tidy, name="tidy")
+    again = pytest.raises(CaptureError, match='the record "twice" was entered before')
+    with again as caught, asked:
+        pass
+    assert "tinylab.record() for each block" in caught.value.help
+    assert (len(first.passes), active()) == (1, [])
+
+    @record("decorated")
+    def work():
+        return [rec.name for rec in active()]
+
+    assert [work(), work()] == [["decorated"], ["decorated"]]
 
 
 def test_nothing_listens_before_and_after():

@@ -355,3 +355,15 @@ def test_patterns_are_walked_over_where_compiling_them_is_switched_off() -> None
         assert PatternMatcher([rule]).rewrite(x + 0) is x
         assert PatternMatcher([rule]).rewrite(x + 1) is None
     assert rule._match is None
+
+
+def test_rules_without_a_name_are_named_by_their_place() -> None:
+    def drop(u: UOp) -> UOp:
+        return u.src[0]
+
+    (unnamed, named) = PatternMatcher(
+        [(UPat(Ops.ADD, name="u"), lambda u: u.src[0]), (UPat(Ops.ADD, name="u"), drop)]
+    ).rules
+    assert unnamed.name == f"test_pattern.py:{unnamed.place[1]}"
+    assert unnamed.place[0] == __file__
+    assert named.name == "drop"

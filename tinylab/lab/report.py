@@ -38,7 +38,7 @@ def mimebundle(record: Record) -> dict[str, str]:
 def text(record: Record) -> str:
     """A record in plain text: how it ended, and a line per kernel."""
     page = desk_of(record).overview()
-    rows = [_words(kernel) for kernel in page["kernels"][:_TABLE_KERNELS]]
+    rows = _rows(page["kernels"])
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
     lines = [summary(page)]
     if rows:
@@ -75,10 +75,32 @@ def summary(page: Json) -> str:
     if page["device"]:
         line += f" on {page['device']}"
     error = page["error"]
-    if error:
+    if error and error["type"] == "KeyboardInterrupt":
+        line += f"; interrupted{_place(page, error['pass_id'])}"
+    elif error:
         first = next(iter(error["message"].splitlines()), "")
         line += f"; ended by {error['type']}" + (f": {first}" if first else "")
     return f"{line}; {page['hint']}" if page["hint"] else line
+
+
+def without_view(record: Record, name: str | None) -> str:
+    """One line on a record that is not shown, and how to see it.
+
+    `name` is the variable that it is bound to.
+    """
+    way = (
+        f"{name} shows its debugger" if name else "--name rec keeps it: then rec shows its debugger"
+    )
+    return f"{summary(desk_of(record).overview())}; {way}"
+
+
+def _place(page: Json, pass_id: int | None) -> str:
+    """Where it was, as in "in the pass callify (tensor graph)"; empty for no pass."""
+    for stage in page["stages"]:
+        for each in stage["passes"]:
+            if each["id"] == pass_id:
+                return f" in the pass {each['name']} ({stage['name']})"
+    return ""
 
 
 def picture(record: Record, page: Json | None = None) -> str:
@@ -109,8 +131,7 @@ def _table(kernels: Sequence[Json]) -> str:
     heads = zip(styles, _HEADINGS, strict=True)
     head = "".join(f'<th style="{style}">{escape(name)}</th>' for style, name in heads)
     body = []
-    for kernel in kernels[:_TABLE_KERNELS]:
-        cells = _words(kernel)
+    for cells in _rows(kernels):
         marked = [f'<td style="{s}">{escape(c)}</td>' for s, c in zip(styles, cells, strict=True)]
         body.append(f"<tr>{''.join(marked)}</tr>")
     rest = len(kernels) - len(body)
@@ -119,13 +140,19 @@ def _table(kernels: Sequence[Json]) -> str:
     return f'<div style="overflow:auto;max-height:420px">{table}</div>{more}'
 
 
-def _words(kernel: Json) -> tuple[str, ...]:
+def _rows(kernels: Sequence[Json]) -> list[tuple[str, ...]]:
+    """The cells of the table, kernel by kernel; equal names are told apart as in the picture."""
+    titled = zip(kernels[:_TABLE_KERNELS], _titles(kernels), strict=False)
+    return [_words(kernel, title) for kernel, title in titled]
+
+
+def _words(kernel: Json, title: str) -> tuple[str, ...]:
     lines = kernel["lines"]
     methods = ", ".join(kernel["method"][:4])
     origin = f"line {', '.join(map(str, lines))}" if lines else ""
     return (
         str(kernel["id"]),
-        kernel["name"],
+        title,
         _time(kernel["elapsed_us"]),
         _work(kernel),
         _number(kernel["gbs"]),

@@ -27,7 +27,9 @@ Array = Any  # numpy is loaded when something is shown, not before
 MOST_CELLS, MOST_COLUMNS = 400, 24
 MOST_WIDE, MOST_HIGH = 320, 200  # pixels of a picture before it is enlarged
 MOST_TILES = 36
+STRIP_HIGH = 120  # pixels of the bars of one axis: what comes under them stays in sight
 _POSITIVE, _NEGATIVE = (235, 110, 40), (60, 140, 245)
+_ZERO_LINE = (128, 128, 128, 200)
 _HIGH, _LOW, _NAN = (250, 190, 0), (0, 185, 165), (205, 0, 205)
 
 
@@ -186,29 +188,37 @@ def _color(value: float, facts: Facts) -> tuple[int, int, int, float]:
 
 
 def _picture(values: Array, facts: Facts) -> str:
-    pixels = _curve(values, facts) if values.ndim == 1 else shade(fold(values), facts)
+    if values.ndim == 1:
+        return _strip(values, facts)
+    pixels = shade(fold(values), facts)
     high, wide = pixels.shape[:2]
     zoom = max(1, min(12, 2 * MOST_WIDE // wide, 2 * MOST_HIGH // high))
+    note = _legend(facts) if values.dtype.kind != "b" else ""
+    return _image(pixels, (wide * zoom, high * zoom), values, facts) + note
+
+
+def _image(pixels: Array, size: tuple[int, int], values: Array, facts: Facts) -> str:
+    """Pixels as an image of (width, height) on the page."""
     source = base64.b64encode(png(pixels)).decode()
     style = "image-rendering:pixelated;border:1px solid rgba(128,128,128,.45)"
-    note = _legend(facts) if values.dtype.kind != "b" else ""
     alt = f"{values.shape} values from {facts.low} to {facts.high}"
     return (
-        f'<img width="{wide * zoom}" height="{high * zoom}" style="{style}" '
-        f'alt="{html.escape(alt)}" src="data:image/png;base64,{source}">{note}'
+        f'<img width="{size[0]}" height="{size[1]}" style="{style}" '
+        f'alt="{html.escape(alt)}" src="data:image/png;base64,{source}">'
     )
 
 
 def _legend(facts: Facts) -> str:
-    ends = ",".join(f"rgba({r},{g},{b},{a})" for (r, g, b), a in _STOPS)
-    bar = f"display:inline-block;width:120px;height:.7em;background:linear-gradient(90deg,{ends})"
-    return (
-        f'<div style="opacity:.85">-{_short(facts.scale)} <span style="{bar}"></span> '
-        f"+{_short(facts.scale)}</div>"
-    )
-
-
-_STOPS = ((_NEGATIVE, 1), (_NEGATIVE, 0), (_POSITIVE, 0), (_POSITIVE, 1))
+    """Which colours stand for which values: of those signs that there are."""
+    if facts.scale == 0:
+        return ""  # zeros: the words say so
+    scale = _short(facts.scale)
+    blue, orange = ([f"rgba{(*color, a)}" for a in (1, 0)] for color in (_NEGATIVE, _POSITIVE))
+    low, stops = (f"-{scale}", blue) if facts.low < 0 else ("0", [])
+    high, more = (f"+{scale}", orange[::-1]) if facts.high > 0 else ("0", [])
+    gradient = f"linear-gradient(90deg,{','.join(stops + more)})"
+    bar = f"display:inline-block;width:120px;height:.7em;background:{gradient}"
+    return f'<div style="opacity:.85">{low} <span style="{bar}"></span> {high}</div>'
 
 
 def fold(values: Array) -> tuple[Array, Array]:
@@ -287,25 +297,51 @@ def _seen(mask: Array) -> Array:
     return spread
 
 
-def _curve(values: Array, facts: Facts) -> Array:
-    """One axis as a curve: each column reaches from the least to the greatest of its values."""
+def _strip(values: Array, facts: Facts) -> str:
+    """One axis as a strip of bars, with what its upper and lower edge stand for."""
+    top, bottom = _ends(facts)
+    pixels = _bars(values, facts)
+    high, wide = pixels.shape[:2]
+    image = _image(pixels, (wide, high), values, facts)
+    edges = "display:flex;flex-direction:column;justify-content:space-between;opacity:.85"
+    lower = "" if top == bottom else f"<span>{_short(bottom)}</span>"
+    labels = f'<div style="{edges}"><span>{_short(top)}</span>{lower}</div>'
+    return f'<div style="display:flex;gap:6px">{image}{labels}</div>'
+
+
+def _ends(facts: Facts) -> tuple[float, float]:
+    """The values at the upper and the lower edge of a strip: zero is always within."""
+    return min(max(facts.high, 0), facts.limit), max(min(facts.low, 0), -facts.limit)
+
+
+def _bars(values: Array, facts: Facts) -> Array:
+    """One axis as bars from zero: each column reaches to the least and the greatest of its values.
+
+    A line marks zero.
+    """
     import numpy as np
 
     wide = values if values.dtype.kind == "f" else values.astype(np.float64)
     starts = _starts(wide.size, 2 * MOST_WIDE)
     high, low = np.fmax.reduceat(wide, starts), np.fmin.reduceat(wide, starts)
     nans = np.logical_or.reduceat(np.isnan(wide), starts)
-    rows, top, bottom = 100, max(facts.high, 0.0), min(facts.low, 0.0)
-    top, bottom = min(top, facts.limit), max(bottom, -facts.limit)
-    step = (top - bottom) / (rows - 1) or 1.0
-    level = top - np.arange(rows)[:, None] * step
-    # A column is drawn from zero to its furthest ends.
+    top, bottom = _ends(facts)
+    step = (top - bottom) / (STRIP_HIGH - 1) or 1.0
+    level = top - np.arange(STRIP_HIGH)[:, None] * step
     hit = (level <= np.maximum(high, 0) + step / 2) & (level >= np.minimum(low, 0) - step / 2)
-    pixels = shade((np.where(hit, np.where(level == 0, step, level), 0.0), hit & False), facts)
+    hit &= np.abs(level) > step / 2
+    pixels = np.zeros((*hit.shape, 4), dtype=np.uint8)
+    pixels[..., :3] = np.where(level[..., None] >= 0, _POSITIVE, _NEGATIVE)
     pixels[..., 3] = np.where(hit, 255, 0)
-    pixels[0, high > facts.limit] = (*_HIGH, 255)
-    pixels[-1, low < -facts.limit] = (*_LOW, 255)
+    pixels[np.abs(level[:, 0]).argmin()] = _ZERO_LINE
+    pixels[:2, high > facts.limit] = (*_HIGH, 255)
+    pixels[-2:, low < -facts.limit] = (*_LOW, 255)
     pixels[:, nans] = (*_NAN, 255)
+    zoom = max(1, min(12, 2 * MOST_WIDE // len(starts)))
+    pixels = pixels.repeat(zoom, axis=1)
+    if zoom >= 4:  # room for a gap between two bars
+        gaps = pixels[:, zoom - 1 :: zoom]
+        gaps[(gaps != _ZERO_LINE).any(-1)] = 0
     return pixels
 
 

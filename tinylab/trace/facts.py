@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from tinylab.trace.nodes import Head
 from tinylab.trace.shapes import StoredArg
 
 _LONGEST_ARG = 400
+_COLOR = re.compile(r"\x1b\[[0-9;]*m|\\x1b\[[0-9;]*m")  # as it is, and as repr writes it
 
 
 class HeadFacts(NamedTuple):
@@ -60,12 +62,12 @@ def head_facts(head: Head) -> HeadFacts:
     if isinstance(head.arg, StoredArg):
         text, label, _ = head.arg
         return HeadFacts(op.name, head.dtype, text, head.tag or "", label, kind)
-    arg = _arg_text(op, head.arg)
+    arg = ansistrip(_arg_text(op, head.arg))
     return HeadFacts(
         op=op.name,
         dtype=_dtype_text(head.dtype),
         arg=arg,
-        tag="" if head.tag is None else _short(repr(head.tag)),
+        tag="" if head.tag is None else _short(_plain(repr(head.tag))),
         label=_label(op, head.arg, arg),
         kind=kind,
     )
@@ -90,7 +92,12 @@ def _arg_text(op: Ops, arg: Any) -> str:
         return ", ".join(map(_word, arg))
     if isinstance(arg, tuple) and hasattr(arg, "_field_defaults"):
         return _short(_fields(arg))
-    return _short(arg if isinstance(arg, str) else repr(arg))
+    return _short(_word(arg) if isinstance(arg, str) else _plain(repr(arg)))
+
+
+def _plain(text: str) -> str:
+    """The repr of what holds texts, without the colours of those, which it has spelled out."""
+    return _COLOR.sub("", text)
 
 
 def _word(value: Any) -> str:
@@ -125,7 +132,7 @@ def _label(op: Ops, arg: Any, text: str) -> str:
     if words is None or arg is None:
         return op.name
     try:
-        return _short(f"{op.name} {words(arg)}".rstrip(), 60)
+        return _short(ansistrip(f"{op.name} {words(arg)}").rstrip(), 60)
     except (AttributeError, IndexError, TypeError):
         return _short(f"{op.name} {text}", 60)
 
@@ -167,8 +174,8 @@ def rule_facts(rule: Any) -> RuleFacts:
     except (OSError, TypeError, IndentationError, SyntaxError):
         source = ""
     return RuleFacts(
-        name=str(rule.name or getattr(function, "__name__", "")),
-        law=str(rule.law or ""),
+        name=ansistrip(str(rule.name or getattr(function, "__name__", ""))),
+        law=ansistrip(str(rule.law or "")),
         source=textwrap.dedent(source).rstrip(),
         file=rule.place[0],
         line=rule.place[1],

@@ -447,7 +447,7 @@ def _in_words(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     name = type(error).__name__
-    return f"{name}: {error}" if str(error) else name
+    return ansistrip(f"{name}: {error}") if str(error) else name
 
 
 def _top_of(sink: UOp) -> list[UOp]:

@@ -118,6 +118,8 @@ class TinygradMagic:
             self._show_safely("debugger", "record", lambda: self.show(run.record))
             if chosen.profile:
                 self._show_safely("timeline", "profile", lambda: self.show_profile(run, chosen))
+        if not chosen.widget and cell.strip() and run.record.passes:
+            print(report.without_view(run.record, chosen.name))
         if run.error is not None:
             raise _with_users_frames(self.shell, run.error)
 

@@ -90,10 +90,10 @@ describe("text", () => {
   it("tells integer work in a unit that suits it", () => {
     const told = [12, 0.0123, 0.000644, 5e-9, null].map((gops) => work({ gflops: null, gops }));
     expect(told).toEqual([
-      "12.0\u2009Gop/s",
-      "12.3\u2009Mop/s",
-      "644\u2009kop/s",
-      "5.00\u2009op/s",
+      "12.0\u202fGop/s",
+      "12.3\u202fMop/s",
+      "644\u202fkop/s",
+      "5.00\u202fop/s",
       "–",
     ]);
     expect(work({ gflops: 1470, gops: 3 })).toBe("1,470");
@@ -101,7 +101,7 @@ describe("text", () => {
 
   it("writes durations in the unit that suits them", () => {
     const written = [0.5, 12.34, 1250, 2_500_000, null].map((us) =>
-      duration(us).replace("\u2009", " "),
+      duration(us).replace("\u202f", " "),
     );
     expect(written).toEqual(["500 ns", "12.3 µs", "1.25 ms", "2.50 s", "–"]);
   });
@@ -121,7 +121,7 @@ describe("text", () => {
     ]);
     expect(tail("/a/b/c/d.py")).toBe("c/d.py");
     expect(clip("abcdef", 4)).toBe("abc…");
-    expect(bytes(4096).replace("\u2009", " ")).toBe("4.00 KiB");
+    expect(bytes(4096).replace("\u202f", " ")).toBe("4.00 KiB");
     expect([matches("RANGE 0 REDUCE", "red ran"), matches("RANGE", "x")]).toEqual([true, false]);
   });
 });

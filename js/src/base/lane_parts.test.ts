@@ -58,9 +58,9 @@ describe("the ruler", () => {
   it("names units by what is seen", () => {
     const labels = (start: number, end: number) =>
       rulerOf(range(start, end), 400, "ns").ticks.map((tick) => tick.label);
-    expect(labels(0, 4e9)[1]).toBe("1\u2009s");
-    expect(labels(0, 4e6)[1]).toBe("1\u2009ms");
-    expect(labels(0, 400)[1]).toBe("100\u2009ns");
+    expect(labels(0, 4e9)[1]).toBe("1\u202fs");
+    expect(labels(0, 4e6)[1]).toBe("1\u202fms");
+    expect(labels(0, 400)[1]).toBe("100\u202fns");
   });
   it("counts from near by where labels would be long", () => {
     const far = rulerOf(range(9_876_543_210, 9_876_543_250), 400, "ns");
@@ -69,12 +69,12 @@ describe("the ruler", () => {
     expect(far.ticks.every((tick) => tick.label.length < 12)).toBe(true);
   });
   it("writes times and lengths", () => {
-    expect(timeText(1_234_567, "ns")).toBe("1.234567\u2009ms");
-    expect(timeText(1_000_000, "ns")).toBe("1\u2009ms");
-    expect(timeText(100, "ns")).toBe("100\u2009ns");
-    expect(timeText(1_234_567, "cycles")).toBe("1,234,567\u2009cycles");
-    expect(lengthText(1, "cycles")).toBe("1\u2009cycle");
-    expect(lengthText(1536, "ns")).toBe("1.54\u2009µs");
+    expect(timeText(1_234_567, "ns")).toBe("1.234567\u202fms");
+    expect(timeText(1_000_000, "ns")).toBe("1\u202fms");
+    expect(timeText(100, "ns")).toBe("100\u202fns");
+    expect(timeText(1_234_567, "cycles")).toBe("1,234,567\u202fcycles");
+    expect(lengthText(1, "cycles")).toBe("1\u202fcycle");
+    expect(lengthText(1536, "ns")).toBe("1.54\u202fµs");
   });
 });
 

@@ -1,6 +1,7 @@
 /** Numbers and names as the views write them. */
 
-export const THIN_SPACE = "\u2009";
+/** Between a number and its unit, which stay on one line. */
+export const THIN_SPACE = "\u202f";
 
 /** 12345 -> "12,345" */
 export function count(n: number): string {

@@ -108,13 +108,13 @@ export class Session {
     this.#kernels.clear();
     this.cache.clear();
     if (first) this.cache.put(first);
-    const at = first ? { pass: first.pass, k: first.k } : this.#firstPlace();
+    const at = first ? { pass: first.pass, k: first.k } : this.#firstPlace(overview);
     this.state.set({
       overview,
       at,
       shown: at ? this.cache.get(at) : null,
       ahead: [],
-      node: first?.failed?.node ?? null,
+      node: first?.failed?.node ?? overview?.error?.node ?? null,
       sought: null,
       kernel: overview?.kernels[0]?.id ?? null,
       lines: [],
@@ -273,7 +273,10 @@ export class Session {
     if (at && shown) this.#prefetch(at);
   }
 
-  #firstPlace(): At | null {
+  /** Where the cell ended early, else before the first match. */
+  #firstPlace(overview: Overview | null): At | null {
+    const { pass_id = null, match = null } = overview?.error ?? {};
+    if (pass_id !== null && this.#places.has(pass_id)) return { pass: pass_id, k: match ?? 0 };
     const first = this.#passes.find((place) => worthShowing(place.pass)) ?? this.#passes[0];
     return first ? { pass: first.pass.id, k: 0 } : null;
   }

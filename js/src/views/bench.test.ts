@@ -59,6 +59,61 @@ describe("a run", () => {
     expect(root.querySelectorAll(".tl-run")).toHaveLength(2);
   });
 
+  it("whose opts are edited afterwards takes back what was said of them", async () => {
+    const host = new OtherHost(matmulRecord());
+    const { root } = await bench(host);
+    host.other.run = raise("UPCAST(0, 2.5): an amount is a whole number");
+    await run(root);
+    const error = root.querySelector<HTMLElement>(".tl-run-error")!;
+    expect(error.hidden).toBe(false);
+    type(root, 0, "arg", "2");
+    expect(error.hidden).toBe(true);
+    await settle();
+    await run(root);
+    expect(error.hidden).toBe(false);
+    named(root.querySelector('[data-opt="0"]')!, "remove").click();
+    expect(error.hidden).toBe(true);
+  });
+
+  it("begins with Enter in a field, once, and not with Enter in a list", async () => {
+    const { root, host } = await bench();
+    const runs = (): number => host.heard.filter(({ ask }) => ask === "run").length;
+    const press = (el: Element, ctrlKey = false): void => {
+      el.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, ctrlKey }));
+    };
+    const opt = root.querySelector('[data-opt="0"]')!;
+    press(named(opt, "arg"));
+    await settle();
+    expect(runs()).toBe(1);
+    press(named(opt, "op"));
+    await settle();
+    expect(runs()).toBe(1);
+    press(named(opt, "arg"), true);
+    await settle();
+    expect(runs()).toBe(2);
+  });
+
+  it("says how many runs its median rests on, and what was only compiled", async () => {
+    const host = new OtherHost(matmulRecord());
+    const { root } = await bench(host);
+    await run(root);
+    expect(root.querySelector(".tl-run")?.textContent).toMatch(/of [\d,]+ runs?/);
+    const bare = { median_us: null, p10_us: null, p90_us: null, runs: 0, ratio: null };
+    const shown = {
+      id: 9,
+      opts: [],
+      status: "compiled",
+      message: "compiled, not run: NULL",
+      ...bare,
+    };
+    host.other.run = () => ({ row: { ...shown, gflops: null, max_error: null } });
+    await run(root);
+    const row = root.querySelector<HTMLElement>(".tl-run")!;
+    expect(row.classList.contains("tl-run-bad")).toBe(false);
+    expect(row.textContent).toContain("compiled, not run: NULL");
+    expect(row.textContent).not.toContain("same result");
+  });
+
   it("that counts, and fails, says so too", async () => {
     const host = new OtherHost(matmulRecord());
     const { root } = await bench(host);

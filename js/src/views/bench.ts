@@ -24,7 +24,7 @@ import { sidePanel } from "./split.ts";
 const ENDED = "The notebook's kernel went while this ran: run the cell again, then this";
 const LACKING =
   "The notebook's kernel went before this was loaded: the source stands under this view, or run the cell again";
-const RUN = "Compile, run, compare and time (Ctrl+Enter)";
+const RUN = "Compile, run, compare and time (Ctrl+Enter, or Enter in a field)";
 const COUNT =
   "Loads, arithmetic, loop turns, cache misses: the kernel with these opts, built to count itself (C)";
 
@@ -48,7 +48,7 @@ export function benchView(
   const failure = h("p", { class: "tl-error tl-run-error", role: "alert", hidden: true });
   const blocked = h("p", { class: "tl-hint tl-blocked-text", role: "note", hidden: true });
   const history = historyView((row) => choose(row));
-  const form = optsForm(() => void check());
+  const form = optsForm({ changed: () => edited(), entered: () => void run() });
   let detail: KernelDetail | null = null;
   let running: number | null = null;
   /** Whether opts of the kernel that is shown can be tried: known when they were looked at. */
@@ -69,8 +69,9 @@ export function benchView(
   const target = h("select", {
     class: "tl-field",
     "data-name": "target",
-    "aria-label": "what the figures are of",
-    title: "Count here, or estimate for a GPU from the kernel's graph",
+    "aria-label": "what Count tells",
+    title:
+      "What Count tells: the kernel counted on this machine, or figures estimated for a GPU from the kernel's graph",
   });
   const advice = adviceView((opts) => {
     load(opts);
@@ -88,6 +89,12 @@ export function benchView(
   const clear = button("None", "No opts at all", () => load([]));
   clear.classList.add("tl-quiet");
 
+  /** What was said of the opts as they were says nothing of these. */
+  const edited = (): void => {
+    fail(null);
+    if (running === null) setText(status, "");
+    void check();
+  };
   const check = async (): Promise<void> => {
     const kernel = detail?.id;
     if (kernel === undefined) return;
@@ -132,7 +139,7 @@ export function benchView(
   const load = (opts: readonly OptEdit[]): void => {
     if (!detail) return;
     form.set(opts, detail.allowed.ops);
-    void check();
+    edited();
   };
 
   /** Lets the kernel work on what is shown; what it cannot do is said here. */
@@ -183,7 +190,8 @@ export function benchView(
     tell(counts);
   };
   const take = (kernel: number, row: HistoryRow, own: HistoryRow | null): void => {
-    setText(status, row.status === "ok" ? "" : (STATUS[row.status] ?? row.status));
+    const isPlain = row.status === "ok" || row.status === "compiled";
+    setText(status, isPlain ? "" : (STATUS[row.status] ?? row.status));
     if (detail?.id !== kernel) return;
     const fresh = [own, row].filter((each) => each !== null);
     const older = detail.history.filter((each) => !fresh.some(({ id }) => id === each.id));
@@ -279,8 +287,8 @@ export function benchView(
     const targets = found.targets ?? [];
     target.hidden = targets.length === 0;
     target.replaceChildren(
-      h("option", { value: "" }, "here"),
-      ...targets.map((name) => h("option", { value: name }, name)),
+      h("option", { value: "" }, "on this machine"),
+      ...targets.map((name) => h("option", { value: name }, `for ${name}, estimated`)),
     );
     form.check(found.axes, null);
     void check();

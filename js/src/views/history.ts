@@ -6,6 +6,7 @@ import { focusedIn, h } from "./dom.ts";
 
 export const STATUS: Readonly<Record<string, string>> = {
   ok: "same result",
+  compiled: "compiled only",
   refused: "refused",
   wrong: "wrong result",
   crashed: "crashed",
@@ -21,7 +22,8 @@ export interface HistoryView {
   readonly newest: Element | null;
 }
 
-const MEDIAN = "Median of the runs; under it the 10th and the 90th percentile";
+const MEDIAN =
+  "Median of the runs; under it the 10th and the 90th percentile, and how many runs there were";
 const AGAINST = "How its time compares with the unedited kernel's, measured in turns with it";
 
 /** `choose` is called with the row that is clicked, or entered. */
@@ -63,20 +65,16 @@ function historyRow(
 ): HTMLElement {
   const ok = row.status === "ok";
   const state = STATUS[row.status] ?? row.status;
-  const spread =
-    row.p10_us === null || row.p90_us === null
-      ? ""
-      : `${duration(row.p10_us)} … ${duration(row.p90_us)}`;
-  const message = ok ? row.message : [state, row.message].filter(Boolean).join(": ");
+  const plain = ok || row.status === "compiled"; // neither right nor wrong
+  const message = plain ? row.message : [state, row.message].filter(Boolean).join(": ");
   const facts = [
-    row.runs > 0 ? plural(row.runs, "run") : "",
     workText(row),
     row.max_error === null ? "" : `largest difference ${digits(row.max_error)}`,
   ].filter(Boolean);
   return h(
     "tbody",
     {
-      class: `tl-run${chosen ? " tl-here" : ""}${ok ? "" : " tl-run-bad"}`,
+      class: `tl-run${chosen ? " tl-here" : ""}${plain ? "" : " tl-run-bad"}`,
       tabindex: "0",
       "data-row": row.id,
       "data-status": row.status,
@@ -93,22 +91,26 @@ function historyRow(
       "tr",
       {},
       h("td", {}, h("div", { class: "tl-run-opts" }, ...optTexts(row))),
-      h(
-        "td",
-        { class: "tl-num" },
-        h("div", {}, isTimed(row) ? duration(row.median_us) : "–"),
-        spread ? h("div", { class: "tl-spread" }, spread) : null,
-      ),
+      h("td", { class: "tl-num" }, ...medianCell(row)),
       h("td", { class: `tl-num tl-ratio${fastest ? " tl-fastest" : ""}` }, ...ratioCell(row)),
     ),
     message
       ? h(
           "tr",
           { class: "tl-run-note" },
-          h("td", { colspan: "3", class: ok ? "tl-faint" : "tl-run-message" }, message),
+          h("td", { colspan: "3", class: plain ? "tl-faint" : "tl-run-message" }, message),
         )
       : null,
   );
+}
+
+/** The median, the range around it, and how many runs both rest on. */
+function medianCell(row: HistoryRow): HTMLElement[] {
+  const median = h("div", {}, isTimed(row) ? duration(row.median_us) : "–");
+  if (row.runs === 0) return [median];
+  const spread = `${duration(row.p10_us)} … ${duration(row.p90_us)}`;
+  const facts = [...(row.runs > 1 ? [spread] : []), `of ${plural(row.runs, "run")}`];
+  return [median, ...facts.map((fact) => h("div", { class: "tl-spread" }, fact))];
 }
 
 /** Each opt is a piece of its own: a line is broken between them. */
@@ -121,7 +123,10 @@ function ratioCell(row: HistoryRow): HTMLElement[] {
   if (row.id === 0) return [h("div", { class: "tl-faint" }, "unedited")];
   const [times, word] = ratioText(row);
   const title = rangeText(row);
-  return [times, word].filter(Boolean).map((text) => h("div", { title }, text));
+  return [times, word].filter(Boolean).map((text) => {
+    const isRange = text.includes("…");
+    return h("div", { title, class: isRange ? "tl-spread" : undefined }, text);
+  });
 }
 
 /** "between 0.85 and 1.32 of its time" */

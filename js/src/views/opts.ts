@@ -32,9 +32,25 @@ const OPS: Readonly<
 };
 const REDUCE_KINDS = new Set(["REDUCE", "GROUP_REDUCE"]);
 
-export function optsForm(changed: () => void): OptsForm {
+/** What is told of the form: its opts are others now; Enter was pressed in a field. */
+interface OptsEvents {
+  changed(): void;
+  entered(): void;
+}
+
+export function optsForm({ changed, entered }: OptsEvents): OptsForm {
   const axisStrip = h("div", { class: "tl-axes", "aria-label": "axes after these opts" });
-  const list = h("ol", { class: "tl-opt-list" });
+  const list = h("ol", {
+    class: "tl-opt-list",
+    on: {
+      keydown: (event: KeyboardEvent) => {
+        const isField = event.target instanceof HTMLInputElement;
+        if (!isField || event.key !== "Enter" || event.ctrlKey || event.metaKey) return;
+        event.preventDefault();
+        entered();
+      },
+    },
+  });
   const add = button("+ Add opt", "Add an opt at the end", () => insert());
   add.classList.add("tl-quiet");
   let opts: OptEdit[] = [];

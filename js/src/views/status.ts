@@ -2,6 +2,7 @@
 import { count, plural } from "../base/text.ts";
 import { sameAt } from "../protocol/cache.ts";
 import type { SessionState } from "../protocol/session.ts";
+import type { Overview } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { type Look, statusLine } from "./frame.ts";
 
@@ -11,6 +12,8 @@ export function statusBar({ session, signal }: Context): HTMLElement {
     () => statusOf(session.state.now),
   );
 }
+
+type CellError = NonNullable<Overview["error"]>;
 
 /** How the line looks and what it says: the gravest thing first. */
 export function statusOf(state: SessionState): readonly [Look, string] {
@@ -28,12 +31,25 @@ export function statusOf(state: SessionState): readonly [Look, string] {
   }
   if (link === "waiting" && follows) return ["waiting", `Loading match ${count(follows.k)} …`];
   const failed = overview?.error;
-  if (failed) {
-    const message = failed.message.trim().replace(/\s*\n\s*/g, " · ");
-    const by = failed.rule ? `, raised by the rule ${failed.rule}` : "";
-    return ["problem", `The cell ended with ${failed.type}${by}${message && `: ${message}`}`];
-  }
+  if (overview && failed) return ["problem", endText(overview, failed)];
   return ["ready", stepText(state)];
+}
+
+/** What ended the cell. */
+function endText(overview: Overview, failed: CellError): string {
+  if (failed.type === "KeyboardInterrupt") return interruptText(overview, failed);
+  const message = failed.message.trim().replace(/\s*\n\s*/g, " · ");
+  const by = failed.rule ? `, raised by the rule ${failed.rule}` : "";
+  return `The cell ended with ${failed.type}${by}${message && `: ${message}`}`;
+}
+
+/** Where an interrupt came: no rule raised it. */
+function interruptText({ stages }: Overview, { pass_id, match }: CellError): string {
+  const stage = stages.find(({ passes }) => passes.some(({ id }) => id === pass_id));
+  const pass = stage?.passes.find(({ id }) => id === pass_id);
+  if (!stage || !pass) return "The cell was interrupted, in no pass: what was recorded stays.";
+  const after = match ? `after match ${count(match)}` : "before its first match";
+  return `The cell was interrupted in the pass ${pass.name} (${stage.name}), ${after}.`;
 }
 
 function stepText({ overview, shown }: SessionState): string {

@@ -1,7 +1,7 @@
 /** The stages and their passes, with how often each matched and how long it took. */
 import { count, duration, plural, tail } from "../base/text.ts";
 import { worthShowing } from "../protocol/session.ts";
-import type { PassInfo, StageInfo } from "../protocol/types.ts";
+import type { Overview, PassInfo, StageInfo } from "../protocol/types.ts";
 import type { Context } from "./context.ts";
 import { button, h, setText } from "./dom.ts";
 import { stageTitle } from "./names.ts";
@@ -95,7 +95,7 @@ export function treePanel({ session, view, signal }: Context): HTMLElement {
         pass.name,
         place ? h("span", { class: "tl-pass-place tl-faint" }, ` ${place}`) : null,
       ),
-      pass.failed ? h("span", { class: "tl-flag" }, "failed") : null,
+      pass.failed ? h("span", { class: "tl-flag" }, failureWord(session.state.now.overview)) : null,
       h(
         "span",
         { class: "tl-number" },
@@ -226,6 +226,11 @@ export function scrollWithin(list: HTMLElement, row: HTMLElement, head = 0): voi
   const below = at.bottom - (box.top + list.clientHeight);
   if (above > 0) list.scrollTop -= above + 8;
   else if (below > 0) list.scrollTop += below + 8;
+}
+
+/** How a pass that did not end is marked: an interrupt is nobody's fault. */
+function failureWord(overview: Overview | null): string {
+  return overview?.error?.type === "KeyboardInterrupt" ? "interrupted" : "failed";
 }
 
 /** Arrow keys move the focus among the rows of a list. */

@@ -450,6 +450,40 @@ describe("a pass that failed", () => {
   });
 });
 
+describe("an interrupt", () => {
+  const page = matmulRecord().overview;
+  const error = {
+    type: "KeyboardInterrupt",
+    message: "",
+    pass_id: 3,
+    match: 2,
+    rule: null,
+    node: null,
+  };
+
+  it("is shown where it came, blames no rule, and is no failure of its pass", async () => {
+    const stages = page.stages.map((stage) => ({
+      ...stage,
+      passes: stage.passes.map((pass) => ({ ...pass, failed: pass.id === 3 })),
+    }));
+    const session = new Session(new FakeHost(matmulRecord()), { ...page, stages, error }, null);
+    const { root } = show(session);
+    await settle();
+    const pass = stages.flatMap((stage) => stage.passes).find(({ id }) => id === 3)!;
+    expect(session.state.now.at).toEqual({ pass: 3, k: 2 });
+    const said = root.querySelector(".tl-status")?.textContent ?? "";
+    expect(said).toContain(`The cell was interrupted in the pass ${pass.name} (`);
+    expect(said).toContain("after match 2");
+    expect(root.querySelector(".tl-flag")?.textContent).toBe("interrupted");
+  });
+
+  it("outside of all passes says that", () => {
+    const state = { ...new Session(new FakeHost(matmulRecord()), page, null).state.now };
+    const overview = { ...page, error: { ...error, pass_id: null, match: null } };
+    expect(statusOf({ ...state, overview })[1]).toContain("interrupted, in no pass");
+  });
+});
+
 describe("ratios", () => {
   it("say which is faster, and fit their column", () => {
     const shown = [null, 0.5, 1, 0.998, 9.994, 39.24, 1234.5, 0.001, 0].map((ratio) =>
