@@ -46,8 +46,11 @@ def opts(*rows):
 def test_edited_opts_are_run_checked_and_timed(desk, matmul):
     heard = []
     args = {"kernel": matmul, "opts": opts(("UPCAST", 1, 8), ("UNROLL", 0, 4))}
-    row = desk.answer("run", args, heard.append)["row"]
+    answer = desk.answer("run", args, heard.append)
+    row = answer["row"]
     assert row["status"] == "ok", row["message"]
+    assert (answer["own"]["id"], answer["own"]["ratio"]) == (0, 1.0)
+    assert answer["own"]["median_us"] > 0
     assert row["opts"] == args["opts"]
     assert 0 < row["p10_us"] <= row["median_us"] <= row["p90_us"]
     assert row["runs"] > 1

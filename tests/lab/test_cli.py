@@ -154,7 +154,8 @@ def test_bad_arguments_are_answered(argv, message, tmp_path, monkeypatch, capsys
         ('{"nbformat": 9, "nbformat_minor": 5, "cells": [], "metadata": {}}', "version 9"),
         ('{"nbformat": 4, "nbformat_minor": 5, "cells": 3, "metadata": {}}', "is not iterable"),
         (
-            '{"nbformat": 4, "nbformat_minor": 5, "cells": [{"metadata": {}, "cell_type": "raw"}], "metadata": {}}',
+            '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, '
+            '"cells": [{"metadata": {}, "cell_type": "raw"}]}',
             "cell 0 has no type or no source",
         ),
     ],

@@ -173,7 +173,8 @@ class Desk:
 
         One run may take `limit_s`; not given, what suits the kernel.
         """
-        return {"row": self.bench.run(kernel, opts, _progress(kernel, push), limit_s)}
+        row = self.bench.run(kernel, opts, _progress(kernel, push), limit_s)
+        return {"row": row, "own": self.bench.history(kernel)[0]}
 
     def count(
         self,

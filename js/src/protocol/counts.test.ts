@@ -56,6 +56,6 @@ describe("roofline", () => {
 
   it("names the nearest roof first", () => {
     expect(shares(line).map(({ name }) => name)).toEqual(["arithmetic", "L1", "memory"]);
-    expect(shares(line)[0]?.text).toBe("100 of 200 GFLOP/s");
+    expect(shares(line)[0]?.text).toBe("100 of 200\u202fGFLOP/s");
   });
 });

@@ -1,4 +1,5 @@
 /** What counters say, in the forms that the views show. */
+import { THIN_SPACE } from "../base/text.ts";
 import type { CellCounts, Counts, Roofline, UopCounts } from "./types.ts";
 
 /** What heat may stand for. */
@@ -61,7 +62,7 @@ export function shares(line: Roofline): readonly { name: string; share: number; 
   const arithmetic = {
     name: "arithmetic",
     share: line.gflops / machine.arithmetic.rate,
-    text: `${short(line.gflops)} of ${short(machine.arithmetic.rate)} GFLOP/s`,
+    text: `${short(line.gflops)} of ${short(machine.arithmetic.rate)}${THIN_SPACE}GFLOP/s`,
   };
   const levels = machine.levels.flatMap((roof) => {
     const point = points.find((each) => each.level === roof.name);
@@ -70,7 +71,7 @@ export function shares(line: Roofline): readonly { name: string; share: number; 
       {
         name: roof.name,
         share: point.gbs / roof.rate,
-        text: `${short(point.gbs)} of ${short(roof.rate)} GB/s`,
+        text: `${short(point.gbs)} of ${short(roof.rate)}${THIN_SPACE}GB/s`,
       },
     ];
   });
