@@ -52,6 +52,18 @@ def test_a_cell_is_run_stepped_edited_and_run_again(
     law = view.locator(".tl-rule .tl-rule-name").inner_text()
     assert law in nb.status()
     view.screenshot(path=str(shots / f"step-{theme}.png"))
+
+    # In a narrow window nothing of what tells where one is is cut.
+    wide = nb.page.viewport_size
+    nb.page.set_viewport_size({"width": 960, "height": 950})
+    nb.page.wait_for_timeout(100)
+    told = view.locator(".tl-facts-line, .tl-left h3, .tl-pass-title b, .tl-pass-name")
+    assert "kernel" in view.locator(".tl-facts-line:visible").inner_text()
+    cut = "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.textContent)"
+    assert told.evaluate_all(cut) == []
+    view.screenshot(path=str(shots / f"narrow-{theme}.png"))
+    assert wide is not None
+    nb.page.set_viewport_size(wide)
     nb.keys("t")
     view.locator(".tl-text-line").first.wait_for()
     nb.keys("t")
