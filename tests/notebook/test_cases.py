@@ -101,13 +101,13 @@ def test_a_restarted_kernel_leaves_the_picture_and_says_so(notebook: Opener, sho
     nb.run(0, 1)
     nb.ready()
     to_a_long_pass(nb)
-    shown = nb.view().get_attribute("data-shown")
     nb.restart_kernel()
     sent = nb.sent()
     nb.keys("ArrowRight", "ArrowRight", "]")
     nb.page.wait_for_function("() => document.querySelector('.tinylab').dataset.link === 'gone'")
     assert "gone" in nb.status()
-    assert nb.view().get_attribute("data-shown").split(":")[0] == shown.split(":")[0]
+    # It stands on a graph that was loaded: of this pass, or of the next one if it was made ahead.
+    assert nb.view().get_attribute("data-shown") == nb.view().get_attribute("data-at") != ""
     nb.page.wait_for_timeout(1500)
     assert nb.sent() - sent <= 1
     nb.view().screenshot(path=str(shots / "gone.png"))
