@@ -127,3 +127,18 @@ def test_a_limit_of_buffers_is_about_memory_not_about_files(tmp_path):
         assert x[10:20].to("CPU").tolist() == list(range(10, 20))
         with pytest.raises(BufferError, match="buffer of size 1000 is too large"):
             x.to("CPU").realize()
+
+
+def test_a_file_that_is_cut_while_it_is_mapped(tmp_path):
+    """Its lost pages would end the process; written to, it grows again."""
+    file = tmp_path / "x.bin"
+    file.write_bytes(bytes(range(256)) * 400)
+    x = Tensor(file)
+    assert x[:2].tolist() == [0, 1]
+    file.open("wb").truncate(0)
+    with pytest.raises(DeviceError, match="has 0 bytes, and"):
+        x[50_000:50_002].to("CPU").tolist()
+    file.write_bytes(b"\7" * 60_000)
+    assert x[50_000:50_002].to("CPU").tolist() == [7, 7]
+    with pytest.raises(DeviceError, match="has 60000 bytes, and"):
+        x[70_000:70_002].to("CPU").tolist()

@@ -34,7 +34,8 @@ class MappedFile:
         Raises: DeviceError for a file that has not so many, or that cannot be opened.
         """
         with self._lock:
-            if len(self._map) < stop:
+            # A page that the file lost since would end the process.
+            if len(self._map) < stop or _bytes_left(self._map) < stop:
                 self._map = _opened(self.path, stop, self.size, grow=False)
             return self._map
 
@@ -44,11 +45,16 @@ class MappedFile:
         Raises: DeviceError for a file that may only be read, or that cannot be made or grown.
         """
         with self._lock:
-            if len(self._map) < max(stop, self.size):
+            if min(len(self._map), _bytes_left(self._map)) < max(stop, self.size):
                 self._map = _opened(self.path, self.size, self.size, grow=True)
             if self._map.readonly:
                 raise _only_read(self.path)
             return self._map
+
+
+def _bytes_left(mapped: memoryview) -> int:
+    """How many bytes the file of a map has now."""
+    return mapped.obj.size() if isinstance(mapped.obj, mmap.mmap) else 0
 
 
 class FileWindow(NamedTuple):
