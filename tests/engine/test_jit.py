@@ -15,7 +15,7 @@ from tinylab.engine.capture import captured
 from tinylab.engine.graph import GraphException, MultiGraphRunner, NativeGraph, graph_class
 from tinylab.engine.jit import CapturedJit
 from tinylab.engine.linear import run_linear
-from tinylab.errors import JitError
+from tinylab.errors import JitError, ShapeError
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import KernelInfo, UOp
 
@@ -649,3 +649,21 @@ def test_what_waits_is_no_write_of_what_is_captured():
         state.assign(vector(i))
         assert read(vector(1.0)).item() == i + 1.0
         assert read.captured is None or len(read.captured.steps) == 1
+
+
+def test_a_variable_that_leaves_its_axis_in_a_replay_is_refused() -> None:
+    """A cache one step too far: the write would land in other memory."""
+    cache = Tensor.zeros(8, 2).contiguous().realize()
+
+    @TinyJit
+    def step(place: UOp, x: Tensor) -> Tensor:
+        cache.shrink(((place, place + 1), None)).assign(x).realize()
+        return (cache + 0).realize()
+
+    place = Variable("place", 0, 15)
+    for i in range(8):
+        found = step(place.bind(i), Tensor.full((1, 2), i + 1.0).contiguous().realize())
+        assert found[:, 0].tolist() == [*range(1, i + 2), *[0] * (7 - i)]
+    with pytest.raises(ShapeError, match="its variables make it 8 to 9 of 8"):
+        step(place.bind(8), Tensor.full((1, 2), 9.0).contiguous().realize())
+    assert cache[:, 1].tolist() == [*range(1, 9)]

@@ -250,7 +250,7 @@ ERRORS = {
     "array": (lambda: Tensor.ones(2)[np.array([0, 5])], IndexError, "index=5 is out of bounds"),
     "indices": (lambda: Tensor.ones(2)[0, 0], IndexError, "too many indices"),
     "ellipses": (lambda: Tensor.ones(2)[..., ...], IndexError, "single ellipsis"),
-    "bound": (lambda: Tensor.ones(8, 4)[: Variable("n", 1, 16).bind(12)], ShapeError, r"invalid shrink \(0, n\) for shape \(8, 4\): its variables make it 0 to 12 of 8"),
+    "bound": (lambda: Tensor.ones(8, 4)[: Variable("n", 1, 16).bind(12)], ShapeError, r"invalid shrink \(0, n\) of an axis of 8: its variables make it 0 to 12 of 8"),
     "bound place": (lambda: Tensor.ones(8, 4)[Variable("n", 1, 16).bind(8)], ShapeError, "make it 8 to 9 of 8"),
     "shapes": (lambda: Tensor.ones(2).expand((), (-1, -1)), ShapeError, "give sizes one by one"),
     "too large": (lambda: Tensor.ones(2**40, 2**40).contiguous().realize(), MemoryError, "Allocation of"),

@@ -13,8 +13,9 @@ get a copy. The state itself, the tensors that the function writes to, sees what
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from tinylab.engine.buffers import memories_of
@@ -47,7 +48,7 @@ from tinylab.engine.realize import realize_uops, to_store
 from tinylab.errors import JitError, UncapturedError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import CAPTURING, DEBUG, JIT, NO_MEMORY_PLANNER, Context
-from tinylab.mixin.base import shape_text
+from tinylab.mixin.base import Size, box_watchers, check_present, shape_text
 from tinylab.opcodes import Ops
 from tinylab.schedule.views import Window, window_of
 from tinylab.uop.intern import make
@@ -191,6 +192,7 @@ class TinyJit(Generic[P, R]):
             raise JitError(f"TinyJit captures a function, not {fxn!r}", help="TinyJit(step)")
         self.fxn, self.captured, self.prune = fxn, captured, prune
         self.cnt = 0 if captured is None else 2
+        self._boxes: dict[tuple[Size, Size, Size], None] = {}  # not kept in a pickle
 
     def reset(self) -> None:
         """Forget what was captured.
@@ -243,7 +245,7 @@ class TinyJit(Generic[P, R]):
             behind = [stack.enter_context(around()) for around in around_capture]
             # What is computed once stays where it is: each value has memory of its own first.
             planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
-            with planner, captured() as capture:
+            with planner, captured() as capture, _watched_boxes() as self._boxes:
                 ret = self._plain(args, kwargs)
             tensors = tensors_of(ret)  # says what is none
             done = Aftermath(capture.made, tensors, Followers(), set())
@@ -295,8 +297,28 @@ class TinyJit(Generic[P, R]):
         for name, got, want in zip(names, infos, found.expected_input_info, strict=True):
             if got != want:
                 raise _mismatch(name, got, want)
+        for box in self._boxes:
+            check_present(*box, {**inputs.var_vals})
         tensors = [t for _, t in _tensors_in(args, kwargs)]
         return found([i.buffer for i in inputs.tensors], inputs.var_vals, tensors)
+
+
+@contextmanager
+def _watched_boxes() -> Iterator[dict[tuple[Size, Size, Size], None]]:
+    """The boxes that this thread cuts meanwhile and that variables may move off their axis."""
+    thread = threading.get_ident()
+    boxes: dict[tuple[Size, Size, Size], None] = {}
+
+    def watch(*box: Size) -> None:
+        if threading.get_ident() == thread:
+            bare = [s if isinstance(s, int) else s.unbind_all()[0] for s in box]
+            boxes[bare[0], bare[1], bare[2]] = None
+
+    box_watchers.append(watch)
+    try:
+        yield boxes
+    finally:
+        box_watchers.remove(watch)
 
 
 def _words(info: InputInfo) -> str:

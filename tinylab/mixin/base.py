@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tinylab.dtype import ConstType, DType, DTypeLike, PyConst
@@ -244,6 +244,30 @@ def present(size: Size) -> int | None:
     bare, values = size.unbind_all()
     found = bare.substitute({v: v.const_like(n) for v, n in values.items()}).ssimplify()
     return found if isinstance(found, int) else None
+
+
+# Told of boxes (begin, end, size of the axis) whose variables may leave the axis, with the values
+# that they have: whoever runs the same again with other values checks those.
+box_watchers: list[Callable[[Size, Size, Size], None]] = []
+
+
+def check_present(low: Size, high: Size, size: Size, values: dict[str, int] | None = None) -> None:
+    """Refuse a box that leaves its axis with the values of its variables, now or as given.
+
+    Raises: ShapeError with the box and its values.
+    """
+    if values is None:
+        found = [present(s) for s in (low, high, size)]
+    else:
+        found = [s if isinstance(s, int) else s.sym_infer(values) for s in (low, high, size)]
+    begin, end, whole = found
+    if begin is None or end is None or whole is None or 0 <= begin <= end <= whole:
+        return
+    raise ShapeError(
+        f"invalid shrink ({size_text(low)}, {size_text(high)}) of an axis of {size_text(size)}: "
+        f"its variables make it {begin} to {end} of {whole}",
+        help="bind a value that the axis has",
+    )
 
 
 def larger_size(a: Size, b: Size) -> Size:

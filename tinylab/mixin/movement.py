@@ -14,8 +14,9 @@ from tinylab.mixin.base import (
     Size,
     Sizes,
     as_shape,
+    box_watchers,
+    check_present,
     largest,
-    present,
     same_size,
     shape_text,
     size_text,
@@ -381,14 +382,9 @@ def _check_box(low: Size, high: Size, size: Size, box: Any, shape: Shape) -> Non
         return
     if isinstance(size, int) and largest(high) <= size:
         return
-    begin, end, whole = present(low), present(high), present(size)
-    if begin is None or end is None or whole is None or 0 <= begin <= end <= whole:
-        return
-    raise ShapeError(
-        f"invalid shrink ({size_text(low)}, {size_text(high)}) for shape {shape_text(shape)}: its "
-        f"variables make it {begin} to {end} of {whole}",
-        help="bind a value that the axis has",
-    )
+    check_present(low, high, size)
+    for watch in box_watchers:
+        watch(low, high, size)
 
 
 def _is_any(x: Any, values: tuple[Any, ...]) -> bool:
