@@ -199,13 +199,14 @@ def reduce_part(a: UOp, m: UOp, x: UOp, ctx: Collectives) -> UOp | None:
     if a not in ctx.scattered or not _by_device(m):
         return None
     number = x.arg
-    here = [_at_number(s, number) for s in m.src[1:]]
+    here = [_at_numbers(s) for s in m.src[1:]]
     parts = [rebuild(m, (p, *here)) for p in a.src[0].src]
     return _folded(a.arg[0], parts, str(a.src[0].src[number].device))
 
 
-def _at_number(offsets: UOp, number: int) -> UOp:
-    places = {u: u.const_like(number) for u in offsets.toposort() if is_device_number(u)}
+def _at_numbers(offsets: UOp) -> UOp:
+    """The place that is meant, for all devices to take it: the numbers in it are constants."""
+    places = {u: u.const_like(u.arg.axis) for u in offsets.toposort() if is_device_number(u)}
     return offsets.substitute(places, walk=True).simplify()
 
 

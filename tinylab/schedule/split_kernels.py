@@ -78,6 +78,21 @@ def _parameters(effect: UOp, nodes: list[UOp]) -> tuple[dict[UOp, UOp], list[UOp
     }, arguments
 
 
+def _device_numbers(nodes: list[UOp], device: Any) -> tuple[int | None, dict[UOp, UOp]]:
+    """What `_device_num` is in a kernel of a device, and each number as the kernel has it.
+
+    A part that is computed here for another device may hold both numbers, and a kernel is told
+    one: its own, or if it has no use for that the first. The others are constants.
+    """
+    numbers = [x for x in nodes if is_device_number(x)]
+    if not numbers:
+        return None, {}
+    told = next((x for x in numbers if x.arg.device == device), numbers[0])
+    known = {x: x.const_like(x.arg.axis) for x in numbers}
+    known[told] = told.replace(arg=told.arg._replace(axis=None, device=None))
+    return told.arg.axis, known
+
+
 def _refuse_several_devices(arguments: list[UOp]) -> None:
     devices = list(dict.fromkeys(a.device for a in arguments if a.device is not None))
     if len(devices) > 1:
@@ -93,11 +108,8 @@ def _kernel(effect: UOp) -> UOp:
     new, arguments = _parameters(effect, nodes)
     _refuse_several_devices(arguments)
     new.update(_loop_numbers(effect, nodes))
-    number = None
-    for x in nodes:
-        if is_device_number(x):
-            number = x.arg.axis
-            new[x] = x.replace(arg=x.arg._replace(axis=None, device=None))
+    number, known = _device_numbers(nodes, arguments[0].device)
+    new.update(known)
     for x in nodes:
         if x not in new:
             src = tuple(new[s] for s in x.src)
