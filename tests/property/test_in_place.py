@@ -18,17 +18,21 @@ from tinylab import Tensor
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 SCALE = settings().max_examples // 100
 ROWS, COLUMNS = 3, 4
+REALIZES = ["realize", "together"]
+KINDS = ["derive", "derive", "view", "alias", "combine", "assign", "rows", "add", *REALIZES]
+# Writes that wait for one another, of which some are pulled in by what is realised.
+CROSSING = ["swap", "combine", "assign", "assign", "derive", "realize"]
 
 
 class Program:
     """Tensors and what numpy says they hold; `log` tells how they came about."""
 
-    def __init__(self, draw: Draw, device: str) -> None:
+    def __init__(self, draw: Draw, device: str, most: int = 2) -> None:
         self.draw, self.device = draw, device
         self.stored: list[tuple[Tensor, np.ndarray]] = []
         self.derived: list[tuple[Tensor, np.ndarray]] = []
         self.log: list[str] = []
-        for n in range(draw(st.integers(1, 2))):
+        for n in range(draw(st.integers(1, most))):
             array = np.arange(ROWS * COLUMNS, dtype=np.int32).reshape(ROWS, COLUMNS) * (n + 1)
             self.stored.append((Tensor(array.copy(), device=device).contiguous().realize(), array))
 
@@ -42,10 +46,8 @@ class Program:
                     return f"{name}{n}"
         return "?"
 
-    def step(self) -> None:
-        kinds = ["derive", "derive", "view", "alias", "combine", "assign", "rows", "add"]
-        kind = self.draw(st.sampled_from([*kinds, "realize", "together"]))
-        getattr(self, kind)()
+    def step(self, kinds: list[str]) -> None:
+        getattr(self, self.draw(st.sampled_from(kinds)))()
 
     def derive(self) -> None:
         x, a = self.any()
@@ -83,6 +85,14 @@ class Program:
         self.log.append(f"{self.number(target)}.assign({self.number(x)} + 1)")
         target.assign(x + 1)
         a[...] = b + 1
+
+    def swap(self) -> None:
+        (x, a), (y, b) = (self.draw(st.sampled_from(self.stored)) for _ in range(2))
+        self.log.append(f"swap {self.number(x)} and {self.number(y)}")
+        was = x + 0
+        x.assign(y + 0)
+        y.assign(was)
+        a[...], b[...] = b.copy(), a.copy()
 
     def rows(self) -> None:
         (target, a), (x, b) = self.draw(st.sampled_from(self.stored)), self.any()
@@ -128,5 +138,14 @@ class Program:
 def test_program_order_decides(device: str, data: st.DataObject) -> None:
     program = Program(data.draw, device)
     for _ in range(data.draw(st.integers(1, 8))):
-        program.step()
+        program.step(KINDS)
+    program.check()
+
+
+@settings(max_examples=60 * SCALE)
+@given(data=st.data())
+def test_crossing_writes_keep_program_order(data: st.DataObject) -> None:
+    program = Program(data.draw, "CPU", most=3)
+    for _ in range(data.draw(st.integers(3, 9))):
+        program.step(CROSSING)
     program.check()

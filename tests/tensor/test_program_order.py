@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tinylab import Tensor, dtypes
+from tinylab import Tensor, Variable, dtypes
 
 
 def stored(factor: int = 1) -> Tensor:
@@ -97,6 +97,37 @@ def a_count_that_runs_a_write() -> list[tuple[Tensor, list[int]]]:
     return [(e, [4, 7]), (s, [8, 14, 4, 6])]
 
 
+def a_write_that_a_reader_pulls_in() -> list[tuple[Tensor, list[int]]]:
+    """Realising e runs t's swap and no more; the write to u waits, and so does what reads u."""
+    s, t, u = stored(), stored(10), stored(100)
+    was = t + 0
+    t.assign(s + 0)
+    s.assign(was)
+    d = s + u
+    u.assign(t * 3)
+    e = t * 2
+    t.assign(s + 1)
+    e.realize()
+    return [
+        (d, [0, 110, 220, 330]),
+        (s, [0, 10, 20, 30]),
+        (t, [1, 11, 21, 31]),
+        (u, [0, 3, 6, 9]),
+        (e, [0, 2, 4, 6]),
+    ]
+
+
+def a_write_that_nobody_holds() -> list[tuple[Tensor, list[int]]]:
+    """s after its first write is held only below d and the second write."""
+    s, t = stored(), stored(10)
+    s.assign(t + 1)
+    d = s * 2
+    s.assign(s + 1)
+    t.assign(t * 3)
+    t.realize()
+    return [(d, [2, 22, 42, 62]), (s, [2, 12, 22, 32]), (t, [0, 30, 60, 90])]
+
+
 STORIES = [
     held_over_two_writes,
     a_reader_that_writes,
@@ -106,6 +137,8 @@ STORIES = [
     a_value_realised_between,
     a_view_of_a_write_that_is_overwritten,
     a_count_that_runs_a_write,
+    a_write_that_a_reader_pulls_in,
+    a_write_that_nobody_holds,
 ]
 
 
@@ -115,6 +148,22 @@ def test_story(story: Callable[[], list[tuple[Tensor, list[int]]]], last_first: 
     told = story()
     for found, expected in reversed(told) if last_first else told:
         assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["written once", "written twice"])
+def test_a_write_that_is_pulled_in_may_have_other_variables(again: bool) -> None:
+    n = Variable("n", 1, 4)
+    s, t, u = stored(), stored(10), stored(100)
+    old = s + 0
+    s.assign(s + t[: n.bind(2)].sum())
+    d = s * 2
+    if again:  # nobody holds s as it was after the first write
+        s.assign(s + u[: n.bind(4)].sum())
+    t.assign(t + u[: n.bind(3)].sum()).realize()
+    assert d.tolist() == [20, 22, 24, 26]
+    assert s.tolist() == [10 + again * 600 + k for k in range(4)]
+    assert t.tolist() == [300, 310, 320, 330]
+    assert old.tolist() == [0, 1, 2, 3]
 
 
 def test_a_reader_of_a_weak_type_keeps_its_value() -> None:

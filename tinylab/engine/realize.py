@@ -124,8 +124,10 @@ class _Held(NamedTuple):
 
     # Values that read what a write is about to replace.
     readers: list[UOp]
-    # What must be computed of each reader.
+    # What must be computed of each reader that is held.
     pending: list[UOp]
+    # Writes among the readers, and below what is held.
+    writes: list[UOp]
     # Other results of kernels that will run.
     results: list[UOp]
 
@@ -158,13 +160,30 @@ def _bindings(root: UOp) -> dict[str, int]:
 def _held(states: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> _Held:
     held = [u for u in dict.fromkeys(live) if u not in done]
     order = UOp.sink(*held).toposort(enter_calls=False)
-    reads = reads_of_states(order, [w for w in states if is_write(w)])
+    writes = [x for x in order if is_write(x)]
+    reads = reads_of_states(order, [w for w in states if is_write(w)], waiting=writes)
     calls = {e for w in states for e in w.src[1:] if e.op is Ops.CALL}
     results = [x for x in order if x.op is Ops.AFTER and not calls.isdisjoint(x.src[1:])]
     readers = [u for u in held if reads.old[u]]
     pending = list(dict.fromkeys(_pending(u, reads.replaced) for u in readers))
+    writes = [w for w in writes if reads.old[w]]
     known = set(states)
-    return _Held(readers, pending, [x for x in results if x not in known])
+    readers = list(dict.fromkeys([*readers, *writes]))
+    return _Held(readers, pending, writes, [x for x in results if x not in known])
+
+
+def _held_through(writes: list[UOp], live: Iterable[UOp], targets: list[UOp]) -> _Held:
+    """What a run concerns among the values that are held; `writes` grows by those that it needs.
+
+    A reader may itself write, and what it overwrites may have readers.
+    """
+    values, done = list(live), set(targets)
+    while True:
+        held = _held(writes, values, done)
+        grown = _writes_below(UOp.sink(*writes, *targets, *held.pending, *held.writes))
+        if len(grown) == len(writes):
+            return held
+        writes[:] = grown
 
 
 @alone
@@ -190,13 +209,9 @@ def realize_uops(
     asked = set(targets)
     shown: dict[UOp, UOp] = {}
     strong: dict[UOp, UOp] = {}  # readers as they are stored: weak types have no storage
-    held = _Held([], [], [])
+    held = _Held([], [], [], [])
     if writes and live is not None:
-        held = _held(writes, live(), asked)
-        # A reader may itself write, and what it overwrites may have readers.
-        while len(grown := _writes_below(UOp.sink(*targets, *held.pending))) > len(writes):
-            writes = grown
-            held = _held(writes, live(), asked)
+        held = _held_through(writes, live(), targets)
         strong = {t: t.cast(strong_dtype(t.dtype)) for t in held.pending}
         # A reader that is asked for as CONTIGUOUS(reader) is stored by that already.
         stored = {t.src[0]: t for t in targets if t.op is Ops.CONTIGUOUS and t.arg is None}

@@ -56,9 +56,14 @@ class StateReads(NamedTuple):
         return late, old
 
 
-def reads_of_states(order: Iterable[UOp], writes: Sequence[UOp]) -> StateReads:
-    """The masks of every node of a graph, whose nodes are given sources first."""
-    bit_of = {w: 1 << n for n, w in enumerate(writes)}
+def reads_of_states(
+    order: Iterable[UOp], writes: Sequence[UOp], waiting: Iterable[UOp] = ()
+) -> StateReads:
+    """The masks of every node of a graph, whose nodes are given sources first.
+
+    waiting: writes that have no bit: what reads by way of one needs that one, as with the others.
+    """
+    bit_of = dict.fromkeys(waiting, 0) | {w: 1 << n for n, w in enumerate(writes)}
     replaced: dict[UOp, int] = {}
     for w in writes:
         v = storage_of(w.src[0])

@@ -456,7 +456,10 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
             becomes = realize_uops([*roots, *counters], lambda: [t.uop for t in live], device)
             break
         except ReadersFirst as found:
-            early = [t for t in live if t.uop in found.readers]
+            writes = [Tensor._from_uop(u) for u in found.readers if u.op is Ops.AFTER]
+            early = [t for t in live if t.uop in found.readers and t.uop.op is not Ops.AFTER]
+        for t in writes:  # held, so that each follows when those before it have run
+            realize_all([t])
         for t in early:
             kept = Tensor._from_uop(kept_copy(t.uop))
             realize_all([kept])
