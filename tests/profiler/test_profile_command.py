@@ -189,7 +189,10 @@ def test_profiles_are_written_for_other_programs(
         (["run.tlab", "--summary-json", "-t", "3"], "--top does nothing beside --summary-json"),
         (["run.tlab", "run.tlab", "run.tlab"], "3 profiles cannot be compared"),
         (["broken.json"], "broken.json is no trace"),
-        (["run.tlab", "--csv", "none/x.csv"], "cannot be written"),
+        (["run.tlab", "--csv", "none/x.csv"], "there is no folder"),
+        (["run.tlab", "--csv", "."], "cannot be written"),
+        (["run.tlab", "--csv", "x", "--chrome", "./x"], "--chrome and --csv would both write x"),
+        (["run.tlab", "run.json", "--csv", "x.csv"], "--csv writes one profile, and 2 are given"),
     ],
 )
 def test_mistakes_are_answered_with_sentences(
@@ -208,6 +211,46 @@ def test_mistakes_are_answered_with_sentences(
 def test_options_of_profiles_are_refused_for_captures(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["profile", str(FOLDER), "--interval", "a", "b"]) == 2
     assert "--interval is for profiles" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--csv", "--chrome"])
+@pytest.mark.parametrize("link", ["no link", "symlink", "hardlink"])
+def test_what_is_read_is_not_written_over(
+    capsys: pytest.CaptureFixture[str], files: Path, tmp_path: Path, option: str, link: str
+) -> None:
+    source = tmp_path / "run.tlab"
+    source.write_bytes((files / "run.tlab").read_bytes())
+    target = source if link == "no link" else tmp_path / "other"
+    if link == "symlink":
+        target.symlink_to(source)
+    elif link == "hardlink":
+        target.hardlink_to(source)
+    assert main(["profile", str(source), option, str(target)]) == 2
+    assert f"{option} would write" in capsys.readouterr().err
+    assert len(load_profile(source).table) == 8
+
+
+def test_an_export_that_is_stopped_leaves_the_file_before(files: Path, tmp_path: Path) -> None:
+    target = tmp_path / "run.json"
+    target.write_text("before")
+
+    def stop(done: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load_profile(files / "run.tlab").to_chrome(target, stop)
+    assert target.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_an_export_goes_through_a_link_and_to_a_device(files: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    p = load_profile(files / "run.tlab")
+    p.to_csv(tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert len((tmp_path / "real.csv").read_text().splitlines()) == 9
+    p.to_csv("/dev/null")
+    assert Path("/dev/null").is_char_device()
 
 
 @pytest.mark.parametrize("no_color", ["", "1", "yes"])

@@ -7,12 +7,14 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from tinylab.errors import CaptureError
+from tinylab.errors import CaptureError, TraceError
 from tinylab.profiler.table import KINDS, EventTable
+from tinylab.trace import store
 
 if TYPE_CHECKING:
     from tinylab.profiler.collected import Profile
@@ -46,20 +48,33 @@ def to_chrome(
 
 @contextlib.contextmanager
 def _opened(path: str | Path) -> Iterator[TextIO]:
-    """A file to write text to, packed if its name ends in .gz.
+    """A file to write text to, packed if its name ends in .gz; it is there once it is whole.
 
     Raises: CaptureError if it cannot be opened or written.
     """
-    target = Path(path)
     try:
         with contextlib.ExitStack() as files:
-            if target.suffix == ".gz":
+            target = files.enter_context(_target(Path(path)))
+            if Path(path).suffix == ".gz":
                 packed = files.enter_context(gzip.open(target, "wb", compresslevel=4))
                 yield files.enter_context(io.TextIOWrapper(packed, encoding="utf-8"))
             else:
                 yield files.enter_context(target.open("w", encoding="utf-8", newline=""))
+    except TraceError as error:
+        raise CaptureError(error.message, help=error.help) from None
     except OSError as error:
         raise CaptureError(f"{path} cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def _target(path: Path) -> Iterator[Path]:
+    """Where to write: beside a file, to replace it; straight to a terminal, a pipe, a device."""
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        yield place
+        return
+    with store.replacing(place, "export") as unfinished:
+        yield unfinished
 
 
 def _places(table: EventTable) -> list[tuple[int, int]]:

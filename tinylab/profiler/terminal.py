@@ -121,6 +121,7 @@ def _refuse_unused(args: argparse.Namespace) -> None:
     profiles = [path for path in paths if is_profile(path)]
     blobs = [path for path in paths if _is_blob(path)]
     captures = len(paths) - len(profiles) - len(blobs)
+    _refuse_overwriting(args, paths)
     if args.summary_json:
         names = ("source", "instructions", "top", "interval", "chrome", "csv", "limit")
         _refuse(args, names, "does nothing beside --summary-json, which is all results")
@@ -141,6 +142,32 @@ def _refuse_unused(args: argparse.Namespace) -> None:
         _refuse(args, ("family",), why)
         if not args.source:
             _refuse(args, ("instructions",), "is of one stream", "name it: -s NAME -i")
+
+
+def _refuse_overwriting(args: argparse.Namespace, paths: Sequence[Path]) -> None:
+    """Raises: CaptureError where a file that is written is one that is read, or written twice."""
+    written = {name: Path(path) for name in ("chrome", "csv") if (path := getattr(args, name))}
+    for name, target in written.items():
+        for path in paths:
+            if _is_same(target, path):
+                raise CaptureError(
+                    f"--{name} would write {target} over {path}, which is read",
+                    help="name another file",
+                )
+        if len(paths) > 1:
+            raise CaptureError(
+                f"--{name} writes one profile, and {len(paths)} are given",
+                help="give one profile at a time",
+            )
+    if len(written) == 2 and _is_same(*written.values()):
+        raise CaptureError(f"--chrome and --csv would both write {args.csv}", help="give two names")
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two paths are one file, also by links, or would be once it is written."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _refuse(
