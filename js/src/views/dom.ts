@@ -120,20 +120,25 @@ export function focusedIn(root: HTMLElement): HTMLElement | null {
 }
 
 /**
- * Keeps the focus in a view when the focused element is taken away or disabled.
+ * Keeps the focus in a view when the focused element is taken away, disabled, or hidden with all
+ * that is around it.
  *
  * Without focus the next key would go to the notebook: "dd" would delete the cell.
  */
 export function guardFocus(root: HTMLElement, signal: AbortSignal): void {
   const guard = (): void => {
     const had = focusedIn(root);
-    if (!had) return;
+    if (had) watch(had);
+  };
+  const watch = (had: HTMLElement): void => {
     requestAnimationFrame(() => {
-      const lost = !had.isConnected || had.matches(":disabled");
+      const lost = !had.isConnected || had.matches(":disabled") || !had.checkVisibility();
       const nobody = document.activeElement === null || document.activeElement === document.body;
       if (lost && (nobody || focusedIn(root) === had)) root.focus({ preventScroll: true });
     });
   };
   root.addEventListener("click", guard, { signal, capture: true });
   root.addEventListener("keydown", guard, { signal, capture: true });
+  // What an answer hides later, no key and no click tells of.
+  root.addEventListener("focusout", (event) => watch(event.target as HTMLElement), { signal });
 }
