@@ -121,7 +121,9 @@ def test_bars_are_what_brute_force_finds(
     start, end = disjoint(found)
     row = Row(np.arange(len(start)) + 1000, start, end)
     drawn = bars(row, begin, begin + size, columns)
-    inside = [i for i in range(len(start)) if end[i] > begin and start[i] < begin + size]
+    last = begin + size
+    moments = (start == end) & ((start == begin) | (start == last))
+    inside = np.flatnonzero(((end > begin) & (start < last)) | moments).tolist()
     assert int(drawn.count.sum()) == len(inside), "each event of the window in one bar"
     at = 0
     for n in range(len(drawn)):

@@ -45,9 +45,15 @@ class Row:
         self._blocks = self._keys[:whole].reshape(-1, _BLOCK).max(1)
 
     def inside(self, start: int, end: int) -> tuple[int, int]:
-        """The first and last+1 of the events that touch a stretch of time."""
+        """The first and last+1 of the events that touch a stretch of time, with those at its start.
+
+        Moments, which end as they begin, are also at its end: a picture of all shows the last one.
+        """
         first = int(np.searchsorted(self.end, start, "right"))
+        first = min(first, int(np.searchsorted(self.start, start, "left")))
         last = int(np.searchsorted(self.start, end, "left"))
+        while last < len(self.start) and self.start[last] == self.end[last] == end:
+            last += 1
         return min(first, last), last
 
     def longest(self, first: Array, last: Array) -> Array:

@@ -102,6 +102,16 @@ describe("spans", () => {
     expect(spans.within(1, range(20, 30))).toEqual([2, 2]);
     expect(spans.within(2, range(0, 100))).toEqual([0, 0]);
   });
+  it("finds moments also at the start and at the end of a range", () => {
+    const moments = spansOf([
+      [1, 0, 5],
+      [1, 5, 5],
+      [1, 9, 9],
+      [1, 9, 12],
+    ]);
+    expect(moments.within(1, range(5, 9))).toEqual([1, 3]);
+    expect(moments.within(1, range(6, 8))).toEqual([2, 2]);
+  });
   it("misses none that are long and began before others", () => {
     const [from, to] = spans.within(4, range(70, 80));
     expect(from).toBe(3);

@@ -81,8 +81,14 @@ export class Spans {
   /** Rows of a lane that may touch a range: all that do are among them. */
   within(lane: number, range: Range): readonly [number, number] {
     const [first, last] = this.rowsOf(lane);
-    const from = lowest(first, last, (row) => this.#latest[row]! > range.start);
-    const to = lowest(from, last, (row) => this.columns.start[row]! >= range.end);
+    const { start, end } = this.columns;
+    // Moments at the very start of a range, and at its end, are in it.
+    const from = Math.min(
+      lowest(first, last, (row) => this.#latest[row]! > range.start),
+      lowest(first, last, (row) => start[row]! >= range.start),
+    );
+    let to = lowest(from, last, (row) => start[row]! >= range.end);
+    while (to < last && start[to] === range.end && end[to] === range.end) to += 1;
     return [from, to];
   }
 

@@ -188,9 +188,11 @@ class LanePainter {
     for (let i = from; i < to; i += 1) {
       const isMarked = marked !== undefined && marked[i] !== 0;
       const right = this.#x(end[i]!);
-      // What would only paint a pixel over again is left out, unless it must be seen.
-      if (right <= filled && !isMarked) continue;
       const left = this.#x(start[i]!);
+      // What would only paint a pixel over again is left out, unless it must be seen. A moment has
+      // no width, and where a bar ends its pixel is still free.
+      const isOver = right > left ? right <= filled : left < filled;
+      if (isOver && !isMarked) continue;
       this.#span(i, left, right, y, height, !state.dims || isMarked);
       filled = Math.max(right, Math.ceil(left + 0.5));
     }
@@ -201,7 +203,7 @@ class LanePainter {
     const { frame } = state;
     const { colour, wait, start, busy } = state.window!.spans.columns;
     const swatch = state.swatches[colour[i]!] ?? state.swatches[0]!;
-    const x = Math.max(left, frame.gutter - 2);
+    const x = Math.min(Math.max(left, frame.gutter - 2), frame.width - LEAST_WIDE);
     // A little of the ground stays between neighbours that are wide enough.
     const gap = right - left > 3 ? 1 : 0;
     const stop = Math.max(x + LEAST_WIDE, Math.min(right, frame.width + 2) - gap);
@@ -210,7 +212,8 @@ class LanePainter {
     const low = Math.max(2, Math.round(0.35 * height));
     context.globalAlpha = full ? 1 : DIM;
     this.#use(swatch.fill);
-    if (works < right) {
+    // A moment, which takes no time, is a tick.
+    if (works < right || works === x) {
       const share = busy ? busy[i]! / ALL_BUSY : 1;
       this.#filledBar(works, y, Math.max(1, stop - works), height, share);
     }
@@ -391,13 +394,18 @@ class LanePainter {
     context.fillRect(0, frame.ruler - 1, frame.width, 1);
     context.font = `10px ${palette.sans}`;
     context.textBaseline = "middle";
+    let free = Number.NEGATIVE_INFINITY;
     for (const { at, label } of ticks) {
       const x = Math.round(this.#x(at));
       if (x < frame.gutter) continue;
       context.fillStyle = palette.edge;
       context.fillRect(x, frame.ruler - 6, 1, 6);
       context.fillStyle = palette.faint;
-      context.fillText(label, x + 4, frame.ruler / 2);
+      const wide = context.measureText(label).width;
+      // At the right edge a label stands before its mark, unless another one is there.
+      const place = x + 4 + wide <= frame.width ? x + 4 : x - 4 - wide;
+      if (place >= free) context.fillText(label, place, frame.ruler / 2);
+      free = place + wide + 4;
     }
     context.fillStyle = palette.raised;
     context.fillRect(0, 0, frame.gutter, frame.ruler - 1);
