@@ -4,9 +4,17 @@ import { chord, keyLabel } from "./keys.ts";
 import { Lane, Superseded } from "./lanes.ts";
 import { atOnce, inSlices, type Steps } from "./slices.ts";
 import { Store } from "./store.ts";
-import { bytes, clip, digits, duration, matches, plural, tail, work } from "./text.ts";
+import { bytes, clip, digits, duration, matches, plural, tail, visible, work } from "./text.ts";
 
 const never = new AbortController().signal;
+
+describe("names of strangers", () => {
+  it("are not turned around by what is in them", () => {
+    expect(visible("a\u202eb")).toBe("a\\u202eb");
+    expect(visible("\u2066x\u2069")).toBe("\\u2066x\\u2069");
+    expect(visible("größe שלום")).toBe("größe שלום");
+  });
+});
 
 describe("store", () => {
   it("tells a reader once per change of what it reads, and not of the rest", () => {

@@ -36,6 +36,17 @@ export function digits(x: number): string {
   return Number(x.toPrecision(2)).toString();
 }
 
+/**
+ * A name of a stranger as it is drawn: what turns the direction of writing is written out, so that
+ * a name reads as it is and not backwards. "a\u202eb" -> "a" "\\u202e" "b"
+ */
+export function visible(name: string): string {
+  return name.replace(
+    /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
 /** Microseconds in the unit that suits them: 1250 -> "1.25 ms" */
 export function duration(us: number | null | undefined): string {
   if (us === null || us === undefined || !Number.isFinite(us)) return "–";

@@ -116,7 +116,8 @@ export function tabButton(id: string, label: string, choose: () => void): HTMLBu
   return made;
 }
 
-export type Look = "ready" | "waiting" | "busy" | "problem" | "gone";
+/** note: something that one should know of, and that keeps nobody from working. */
+export type Look = "ready" | "note" | "waiting" | "busy" | "problem" | "gone";
 
 /** The line at the foot; `watch` calls back now and whenever the status may be another. */
 export function statusLine(

@@ -3,7 +3,7 @@ import { type Drawn, stubCanvas } from "../../../dev/canvas.ts";
 import { CaptureHost } from "../../../dev/capture_host.ts";
 import { CaptureSession, type CaptureState } from "../../protocol/capture.ts";
 import { captureStatus, mountCapture } from "./capture.ts";
-import { heatColour, heatScale, shortCount } from "./heat.ts";
+import { contrastHelps, heatColour, heatScale, shortCount } from "./heat.ts";
 import { changeText, ordered } from "./listing.ts";
 import { streamName } from "./trace.ts";
 
@@ -360,6 +360,13 @@ describe("counters", () => {
     const head = [...root.querySelectorAll(".tl-readout-table th")].map((th) => th.textContent);
     expect(head).toEqual(["counter", "block", "r_4 · run 1", "r_4 · run 2", "change"]);
     expect(root.querySelector(".tl-counter")?.textContent).toContain("2.00×");
+  });
+  it("offer more contrast only where it changes colours", () => {
+    expect(contrastHelps(0, 1000)).toBe(false);
+    expect(contrastHelps(1, 1000)).toBe(false);
+    expect(contrastHelps(900, 1000)).toBe(false);
+    expect(contrastHelps(7, 7)).toBe(false);
+    expect(contrastHelps(400, 1000)).toBe(true);
   });
 });
 

@@ -1,6 +1,6 @@
 /** Hardware counters: totals, ratios with their formulas, values by place, runs side by side. */
 import { Superseded } from "../../base/lanes.ts";
-import { count, duration } from "../../base/text.ts";
+import { count, digits, duration } from "../../base/text.ts";
 import type {
   CaptureOverview,
   CounterRow,
@@ -11,7 +11,7 @@ import type {
 import { h, setText } from "../dom.ts";
 import type { CaptureContext } from "./context.ts";
 import { heatMap } from "./heat.ts";
-import { changeLook, changeText } from "./listing.ts";
+import { changeText } from "./listing.ts";
 
 const AXES = ["xcc", "inst", "se", "sa", "wgp"];
 const AXIS_WORDS: Readonly<Record<string, string>> = {
@@ -82,6 +82,7 @@ export function countersTab(context: CaptureContext): CountersTab {
     const rows = axes.filter((axis) => !across.has(axis));
     const grid = await asker.ask("grid", { readout, counter: row.name, rows, columns });
     heat.show({ rows: grid.rows, labels: grid.labels, values: grid.columns.values! });
+    fromLeast.hidden = !heat.hasMoreContrast;
   };
   const axisChip = (axis: string, row: CounterRow): HTMLElement => {
     const isAcross = acrossOf(row).has(axis);
@@ -277,17 +278,13 @@ function placeText(row: CounterRow): string {
 
 function metricCard(metric: MetricRow, beside: readonly TogetherRow[] | null): HTMLElement {
   const row = beside?.find((each) => each.percent && each.name === metric.label);
-  const others = row ? row.values.map(percent).join("   ") : null;
+  const values = row ? row.values.map(fineText) : [percent(metric.value)];
+  const ratio = changeText(row?.change ?? null);
   return h(
     "div",
     { class: "tl-derived", title: metric.note },
     h("span", { class: "tl-derived-name" }, metric.label),
-    h(
-      "b",
-      {},
-      others ?? percent(metric.value),
-      row ? h("span", { class: changeLook(null) }, ` ${changeText(row.change)}`) : null,
-    ),
+    h("b", {}, ...values.map((text) => h("span", {}, text)), ratio && h("small", {}, ratio)),
     h("span", { class: "tl-formula" }, metric.formula),
     metric.counted
       ? h("span", { class: "tl-formula" }, `= ${metric.counted}`)
@@ -296,6 +293,10 @@ function metricCard(metric: MetricRow, beside: readonly TogetherRow[] | null): H
 }
 
 const percent = (value: number | null): string => (value === null ? "–" : `${value.toFixed(1)} %`);
+
+/** With digits enough to see what a ratio is made of: 0.034 %, not 0.0 %. */
+const fineText = (value: number | null): string =>
+  value === null || Math.abs(value) >= 10 || value === 0 ? percent(value) : `${digits(value)} %`;
 
 function counterTable(
   rows: readonly CounterRow[],

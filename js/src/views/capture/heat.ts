@@ -12,6 +12,8 @@ export interface Grid {
 export interface HeatMap {
   readonly el: HTMLElement;
   show(grid: Grid | null): void;
+  /** Whether `setFromLeast` would change what is seen. */
+  readonly hasMoreContrast: boolean;
   /** Whether colours begin at the least value, so that small differences are seen, or at zero. */
   setFromLeast(fromLeast: boolean): void;
   themeChanged(): void;
@@ -66,6 +68,16 @@ export function heatScale(least: number, most: number, fromLeast: boolean): Scal
   const middle = (least + most) / 2;
   const reach = Math.max((most - least) / 2, LEAST_REACH * middle);
   return { from: middle - reach, to: middle + reach };
+}
+
+/** Colours that begin at the least value are seen to differ from so much of the scale on. */
+const SEEN = 0.03;
+
+/** Whether values look different when colours begin at the least of them. */
+export function contrastHelps(least: number, most: number): boolean {
+  const [usual, more] = [heatScale(least, most, false), heatScale(least, most, true)];
+  const change = Math.max(Math.abs(usual.from - more.from), Math.abs(usual.to - more.to));
+  return change > SEEN * (usual.to - usual.from);
 }
 
 /** 12345678 -> "12.3M": what fits in a small cell. */
@@ -177,6 +189,9 @@ export function heatMap(root: HTMLElement, signal: AbortSignal): HeatMap {
 
   return {
     el,
+    get hasMoreContrast() {
+      return contrastHelps(least, most);
+    },
     show(next) {
       grid = next;
       const values = Array.from(next?.values ?? []);

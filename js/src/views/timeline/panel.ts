@@ -1,7 +1,7 @@
 /** Beside the lanes: the event that is chosen, figures of a stretch, the longest kernels. */
 import { lengthText, timeText } from "../../base/ruler.ts";
 import type { Store } from "../../base/store.ts";
-import { bytes, compact, count, digits, plural } from "../../base/text.ts";
+import { bytes, compact, count, digits, plural, visible } from "../../base/text.ts";
 import type { TimelineSession } from "../../protocol/timeline_session.ts";
 import type {
   ComparedRow,
@@ -25,6 +25,12 @@ export function tabsOf(overview: TimelineOverview | null): readonly PanelTab[] {
     ["compare", (overview?.other ?? null) !== null],
   ];
   return all.filter(([, is]) => is).map(([tab]) => tab);
+}
+
+/** What a view begins with: the difference, if it shows two runs; figures that were asked for. */
+export function firstTab(overview: TimelineOverview | null): PanelTab {
+  if ((overview?.other ?? null) !== null) return "compare";
+  return overview?.counted ? "counters" : "kernels";
 }
 
 export interface TimelineViewState {
@@ -97,7 +103,7 @@ function eventParts(context: TimelineContext, event: EventInfo): HTMLElement[] {
     ...(work && work.bytes > 0 ? fact("GB/s", `${digits(work.gbs)} estimated`) : []),
   ];
   return [
-    h("div", { class: "tl-event-name", title: event.name }, event.name),
+    h("div", { class: "tl-event-name", title: visible(event.name) }, visible(event.name)),
     h("dl", { class: "tl-facts" }, ...facts),
     ...counterParts(event),
     eventButtons(context, event),
@@ -281,7 +287,7 @@ function table(label: string, heads: readonly Head[], rows: readonly HTMLElement
 }
 
 function nameCell(text: string): HTMLElement {
-  return h("td", { class: "tl-kernel-name", title: text }, text);
+  return h("td", { class: "tl-kernel-name", title: visible(text) }, visible(text));
 }
 
 const num = (text: string, title?: string): HTMLElement =>

@@ -1,6 +1,6 @@
 /** Searching for events by name: hits by time, each one click from where it stands. */
 import { lengthText, timeText } from "../../base/ruler.ts";
-import { count } from "../../base/text.ts";
+import { count, visible } from "../../base/text.ts";
 import type { EventInfo } from "../../protocol/timeline_types.ts";
 import { highlighted, setText } from "../dom.ts";
 import { hitRow, searchBox } from "../hits.ts";
@@ -31,7 +31,7 @@ export function timelineSearch(
   };
   const rowOf = (hit: EventInfo, i: number): HTMLElement =>
     hitRow({
-      label: highlighted(hit.name, session.state.now.query),
+      label: highlighted(visible(hit.name), session.state.now.query),
       where: `${hit.lane} · ${lengthText(hit.duration_ns, "ns")} at ${timeText(hit.start_ns, "ns")}`,
       stop: i === 0,
       choose: () => open(hit),

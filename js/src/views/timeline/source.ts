@@ -2,7 +2,7 @@
 import type { LaneRow } from "../../base/rows.ts";
 import { lengthText, timeText } from "../../base/ruler.ts";
 import type { Column, SpanColumns } from "../../base/spans.ts";
-import { bytes, count, digits, plural } from "../../base/text.ts";
+import { bytes, count, digits, plural, visible } from "../../base/text.ts";
 import type { Asker } from "../../protocol/client.ts";
 import type { Levels, TimelineSession } from "../../protocol/timeline_session.ts";
 import type { LaneInfo, TimelineAnswers, TimelineOverview } from "../../protocol/timeline_types.ts";
@@ -78,7 +78,7 @@ export function sourceOf(
   const [start, end] = overview.span as [number, number];
   const lanes = new Map(overview.lanes.map((lane) => [lane.key, lane]));
   const nameAt = (window: LaneWindow, row: number): string =>
-    session.nameOf(columnsOf(window).name[row]!);
+    visible(session.nameOf(columnsOf(window).name[row]!));
   return {
     bounds: { start, end: Math.max(end, start + 1) },
     least: 20,

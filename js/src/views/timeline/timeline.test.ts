@@ -3,7 +3,7 @@ import { stubCanvas } from "../../../dev/canvas.ts";
 import type { Port, Push, Reply } from "../../protocol/client.ts";
 import { TimelineSession } from "../../protocol/timeline_session.ts";
 import type { EventInfo, LaneInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
-import { tabsOf } from "./panel.ts";
+import { firstTab, tabsOf } from "./panel.ts";
 import { rowsOf, sourceOf } from "./source.ts";
 import { mountTimeline, statusOf } from "./timeline.ts";
 
@@ -293,6 +293,11 @@ describe("a profile with counters", () => {
     expect(el.querySelector(".tl-event")!.textContent).toContain("was not counted");
   });
 
+  it("gives way to the difference where two runs are shown", () => {
+    expect(firstTab(counted)).toBe("counters");
+    expect(firstTab(overview)).toBe("kernels");
+    expect(firstTab({ ...counted, other: "b" })).toBe("compare");
+  });
   it("has no tab for them where nothing was counted", () => {
     expect(tabsOf(overview)).toEqual(["kernels", "lanes"]);
     expect(tabsOf({ ...counted, other: "b" })).toEqual(["kernels", "counters", "lanes", "compare"]);
@@ -343,7 +348,7 @@ describe("the status line", () => {
     const { session: made } = session();
     expect(statusOf(made.state.now)[0]).toBe("ready");
     made.load({ ...overview, notices: ["3 events were not kept"] });
-    expect(statusOf(made.state.now)).toEqual(["problem", "3 events were not kept"]);
+    expect(statusOf(made.state.now)).toEqual(["note", "3 events were not kept"]);
     made.state.set({ link: "gone" });
     expect(statusOf(made.state.now)[0]).toBe("gone");
   });

@@ -2,7 +2,7 @@
 import { contains, type Range, width } from "../../base/range.ts";
 import { lengthText } from "../../base/ruler.ts";
 import { Store } from "../../base/store.ts";
-import { plural } from "../../base/text.ts";
+import { plural, visible } from "../../base/text.ts";
 import type { TimelineSession, TimelineState } from "../../protocol/timeline_session.ts";
 import type { EventInfo, TimelineOverview } from "../../protocol/timeline_types.ts";
 import { type Command, command } from "../bind.ts";
@@ -14,6 +14,7 @@ import type { Pick } from "../lane_paint.ts";
 import css from "../style.css";
 import { followTheme } from "../theme.ts";
 import {
+  firstTab,
   openKernel,
   sidePanel,
   type TimelineContext,
@@ -60,8 +61,11 @@ export function mountTimeline(
   session: TimelineSession,
   signal: AbortSignal,
 ): void {
-  const tab = session.state.now.overview?.counted ? "counters" : "kernels";
-  const view = new Store<TimelineViewState>({ tab, help: false, search: false });
+  const view = new Store<TimelineViewState>({
+    tab: firstTab(session.state.now.overview),
+    help: false,
+    search: false,
+  });
   const root = viewRoot(el, {
     css: [css, timeCss],
     class: "tinylab tl-timeline",
@@ -291,8 +295,11 @@ export function statusOf(state: TimelineState): readonly [Look, string] {
     ];
   }
   if (event)
-    return ["ready", `${event.lane}: ${event.name}, ${lengthText(event.duration_ns, "ns")}`];
+    return [
+      "ready",
+      `${visible(event.lane)}: ${visible(event.name)}, ${lengthText(event.duration_ns, "ns")}`,
+    ];
   const notices = overview?.notices ?? [];
-  if (notices.length > 0) return ["problem", notices.join(". ")];
+  if (notices.length > 0) return ["note", notices.join(". ")];
   return ["ready", overview ? plural(overview.events, "event") : "Nothing is loaded."];
 }
