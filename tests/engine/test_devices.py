@@ -137,6 +137,8 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "all buffers must be on the same device": lambda: rows() + Tensor(DATA),
     "all buffers must be on the same device: ": lambda: rows() + rows(TWO),
     "each device can hold one shard": lambda: Tensor(DATA).shard(("CPU", "CPU:0"), 0),
+    "shard takes a tuple of devices, not 'CPU:1'": lambda: Tensor(DATA).shard("CPU:1", 0),
+    "shard takes a tuple of devices, not None": lambda: Tensor(DATA).shard(None),  # type: ignore
 }
 # fmt: on
 

@@ -1,5 +1,6 @@
 import pytest
 
+from tinylab import Tensor
 from tinylab.device import Device, canonicalize_device, enumerate_devices_str
 from tinylab.device.registry import refuse_old_settings
 from tinylab.errors import DeviceError, UnknownDeviceError
@@ -31,6 +32,12 @@ def test_the_default_follows_dev():
 def test_an_unknown_name_is_answered_with_the_nearest(wrong, near):
     with pytest.raises(UnknownDeviceError, match=f"did you mean {near}"):
         Device[wrong]
+
+
+@pytest.mark.parametrize("wrong", ["CPU:x", "CPU:-1", "cpu:01", "CPU:1:2", "NULL: 1"])
+def test_behind_the_colon_stands_a_number(wrong):
+    with pytest.raises(UnknownDeviceError, match=r"no device is called .*: behind the colon"):
+        Tensor([1.0]).to(wrong)
 
 
 def test_scripts_catch_an_unknown_device():

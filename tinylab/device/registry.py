@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # Tried in this order where DEV names none.
 ALL_DEVICES = ["METAL", "AMD", "NV", "CUDA", "QCOM", "CL", "CPU", "DSP", "WEBGPU"]
 _HARMLESS = ("DISK", "TINYFS", "NPY", "PYTHON", "NULL")
+# What is behind the colon of these is a place; of all others a number, and 0 is not written.
+_PLACES = ("DISK", "TINYFS")
+_NUMBER = re.compile("[1-9][0-9]*")
 
 
 class _Device:
@@ -74,12 +77,17 @@ class _Device:
 
         Raises: UnknownDeviceError, with the nearest right name, if there is no such device.
         """
-        kind = device.split(":")[0]
+        kind, _, number = device.partition(":")
         if kind not in self.known():
             near = closest(kind, self.known())
             raise UnknownDeviceError(
                 f"no device is called {kind}",
                 help=f"did you mean {near}?" if near else f"there are {', '.join(self.known())}",
+            )
+        if number and kind not in _PLACES and not _NUMBER.fullmatch(number):
+            raise UnknownDeviceError(
+                f"no device is called {device}: behind the colon stands a number",
+                help=f"there are {kind}, {kind}:1 and so on",
             )
         return kind
 

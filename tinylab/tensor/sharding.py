@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tinylab.dtype import strong_dtype
+from tinylab.errors import ShardError
 from tinylab.tensor import disk
 from tinylab.tensor.core import canonical
 from tinylab.tensor.held import ANYTHING, live
@@ -27,9 +28,14 @@ class TensorSharding(TensorInterchange):
 
         (8, 3).shard(("CPU", "CPU:1"), axis=0)  ->  (8, 3), of which each device holds (4, 3)
 
-        Raises: ShardError for a tensor that is on several already, and for an axis that does not
-        divide by their number.
+        Raises: ShardError for a tensor that is on several already, an axis that does not divide
+        by their number, and devices that are no tuple or list.
         """
+        if not isinstance(devices, (tuple, list)):
+            raise ShardError(
+                f"shard takes a tuple of devices, not {devices!r}",
+                help="shard(('CPU', 'CPU:1'), axis=0) cuts, .to('CPU:1') moves the whole",
+            )
         names = canonical(tuple(devices))
         if isinstance(names, str):
             moved: Self = self.to(names)
