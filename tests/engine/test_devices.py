@@ -361,3 +361,40 @@ def test_training_in_parallel_gives_what_one_device_gives(jit: bool, optimizer: 
         np.testing.assert_allclose(found, losses, rtol=1e-4, atol=1e-5)
         for a, b in zip(weights, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+# fmt: off
+CONSTANTS: dict[str, tuple[Callable[[Tensor], Tensor], list[float], int]] = {
+    "read there": (lambda y: Tensor(3.0).to("CPU:1") + y, [4, 5], 1),
+    "expanded": (lambda y: Tensor(3.0).to("CPU:1").expand(2) * y, [3, 6], 1),
+    "worked with": (lambda y: (Tensor(3.0).to("CPU:1").exp().log() + 1) * y, [4, 8], 1),
+    "made there": (lambda y: Tensor(3.0).expand(2).to("CPU:1"), [3, 3], 1),
+    "made there and stored": (lambda y: Tensor(3.0).expand(2).to("CPU:1").contiguous(), [3, 3], 1),
+    "passed on": (lambda y: Tensor(3.0).expand(2).to("CPU:2").to("CPU:1") - y, [2, 1], 1),
+    "a sum of nothing": (lambda y: Tensor.empty(0, 2).sum(0).to("CPU:1") + y, [1, 2], 1),
+    "padded": (lambda y: Tensor(3.0).reshape(1).to("CPU:1").pad((1, 0)) + y, [1, 5], 1),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_a_constant_is_made_where_it_is_read(name: str):
+    compute, right, kernels = CONSTANTS[name]
+    here = Tensor([1.0, 2.0]).realize()
+    there = here.to("CPU:1").realize()
+    found, other = compute(there), here + 1
+    linear = found.schedule_linear()
+    assert [c.src[0].op for c in linear.src] == [Ops.SINK] * kernels
+    found = compute(there)
+    Tensor.realize(other, found)  # what comes first does not say where it is made
+    assert (found.device, found.uop.base.device) == ("CPU:1", "CPU:1")
+    assert (found.tolist(), other.tolist()) == (right, [2.0, 3.0])
+
+
+def test_a_constant_on_a_device_has_a_gradient_and_can_be_written():
+    x = Tensor(3.0, dtype="float32")
+    moved = x.to("CPU:1")
+    (found,) = (moved * Tensor([1.0, 2.0], device="CPU:1")).sum().gradient(x)
+    assert found.item() == 3.0
+    moved.assign(Tensor(5.0, device="CPU:1"))
+    assert (moved.item(), moved.device, x.item()) == (5.0, "CPU:1", 3.0)

@@ -52,6 +52,7 @@ def loop_sum(x: UOp, *ranges: UOp, op: Ops = Ops.ADD) -> UOp:
 
 EMPTY = tensor(4, 3)._shrink((0, 0), (0, 3))
 CONST = expanded(UOp.const(2.0, F32), 4, 3)
+CONST_THERE = CONST.copy_to_device("CPU")
 NEGATIVE_ZERO = expanded(UOp.const(-0.0, F32), 4, 3)
 FULL_ZERO = expanded(ZERO, 4, 3)
 
@@ -122,7 +123,15 @@ EARLY_CLEANUP = {
         [(CONST._permute((1, 0)), lambda u: u.op is Ops.EXPAND and u.shape == (3, 4))],
         [X._permute((1, 0)), CONST._pad((1, 0), (6, 3)), CONST],
     ),
-    "copy_of_const": Case([(CONST.copy_to_device("NULL"), is_(CONST))], [X.copy_to_device("NULL")]),
+    "value_made_there": Case(
+        [
+            (X + CONST_THERE, is_(X + CONST)),
+            (CONST_THERE._permute((1, 0)), is_(CONST._permute((1, 0)).copy_to_device("CPU"))),
+            (CONST_THERE * CONST, is_((CONST * CONST).copy_to_device("CPU"))),
+            (CONST_THERE.copy_to_device("NULL"), is_(CONST.copy_to_device("NULL"))),
+        ],
+        [CONST_THERE, X + CONST, X.copy_to_device("NULL") + 1],
+    ),
     "copy_to_same_device": Case(
         [(X.copy_to_device("CPU"), is_(X.contiguous()))], [X.copy_to_device("NULL")]
     ),

@@ -14,7 +14,15 @@ from tinylab.schedule.effects import buffer_below, is_write
 from tinylab.schedule.views import contiguous_view_offset, piece_offset, stored_below, window_of
 from tinylab.uop.args import ReduceArg
 from tinylab.uop.intern import make
-from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, identity_element, node_to_shape
+from tinylab.uop.ops import (
+    PatternMatcher,
+    Rule,
+    UOp,
+    UPat,
+    identity_element,
+    node_to_shape,
+    rebuild,
+)
 
 _MARKS = (Ops.DETACH, Ops.CONTIGUOUS_BACKWARD)
 
@@ -93,9 +101,18 @@ def copy_to_same_device(x: UOp) -> UOp | None:
     return x.src[0].contiguous() if x.arg == x.src[0].device else None
 
 
-def copy_of_const(x: UOp) -> UOp | None:
-    """A constant is everywhere already."""
-    return x.src[0] if x.src[0].device is None else None
+def made_there(x: UOp) -> bool:
+    """Whether a copy is of a value that is nowhere, such as a constant: its device computes it."""
+    return x.op is Ops.COPY and isinstance(x.arg, str) and x.src[0].device is None
+
+
+def value_made_there(x: UOp) -> UOp | None:
+    """Who reads a constant makes it; what is worked out of nothing else is nowhere too."""
+    copies = [s for s in x.src if made_there(s)]
+    if not copies:
+        return None
+    value = rebuild(x, tuple(s.src[0] if made_there(s) else s for s in x.src))
+    return value if value.device is not None else value.copy_to_device(copies[0].arg)
 
 
 def contiguous_twice(c: UOp, x: UOp) -> UOp:
@@ -121,7 +138,7 @@ def copy_of_gaps(x: UOp) -> UOp | None:
 
 def contiguous_of_copy(c: UOp, x: UOp) -> UOp | None:
     """What arrives from another device is stored in one piece."""
-    return x if c.arg is None and isinstance(x.src[0].device, str) else None
+    return x if c.arg is None and not isinstance(x.src[0].device, tuple) else None
 
 
 def contiguous_of_window(c: UOp, x: UOp, ctx: Container[UOp]) -> UOp | None:
@@ -143,6 +160,7 @@ def written_buffers(root: UOp, ctx: Any = None) -> frozenset[UOp]:
     )
 
 
+_OPERATIONS = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.STORE, Ops.COPY}
 _EXPANDED_CONST = UPat(Ops.EXPAND, src=(UPat.cvar("c"), UPat()))
 
 # fmt: off
@@ -168,7 +186,8 @@ pm_early_cleanup = PatternMatcher([
     Rule("pad_of_zero", "pad(0) -> 0",
          UPat(Ops.PAD, name="x", src=(_EXPANDED_CONST, UPat(), UPat())), pad_of_zero),
     Rule("movement_of_const", "move(c) -> c", UPat(GroupOp.Movement, name="x"), movement_of_const),
-    Rule("copy_of_const", "copy(c) -> c", UPat(Ops.COPY, name="x"), copy_of_const),
+    Rule("value_made_there", "op(copy(c), x) -> op(c, x); op(copy(c)) -> copy(op(c))",
+         UPat(_OPERATIONS, name="x"), value_made_there),
     Rule("copy_to_same_device", "copy(x, its device) -> contiguous(x)", UPat(Ops.COPY, name="x"),
          copy_to_same_device),
 ])

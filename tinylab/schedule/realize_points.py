@@ -23,6 +23,7 @@ from tinylab.helpers.context import (
 )
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.costs import KERNEL_LIMIT, Costs, is_storage
+from tinylab.schedule.early_cleanup import made_there
 from tinylab.schedule.effects import copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
 from tinylab.schedule.limit_buffers import limit_buffers
@@ -105,6 +106,8 @@ class RealizePoints:
                 # Whoever else reads the value reads what is stored, and does not compute it again.
                 stored = value if is_shared else x
                 self.reasons[stored] = x.arg or "asked for by contiguous() or realize()"
+            elif made_there(x):
+                self.reasons[x] = f"is made on {x.arg}"
             elif x.op is Ops.COPY:
                 self.reasons[x] = f"arrives on {x.arg}"
                 self._force_piece(x.src[0], f"is copied to {x.arg}")
@@ -143,7 +146,7 @@ class RealizePoints:
     def _start(self, x: UOp) -> None:
         """The loops of a stored value, and how it reads its sources."""
         below = x.src[0] if x.op in (Ops.CONTIGUOUS, Ops.COPY) else x
-        if x.op is Ops.COPY:
+        if x.op is Ops.COPY and not made_there(x):
             return
         idx = loops(x.shape, self.numbers, AxisType.WEAK)
         access = Access(idx, _ranges(idx))
@@ -318,7 +321,8 @@ def mark_stored(x: UOp, ctx: StoreContext) -> UOp | None:
         return _stage_of(x, ctx)
     if reason is None:
         return x.src[0] if x.op is Ops.CONTIGUOUS and x.src[0] in ctx.reasons else None
-    value = x.src[0] if x.op is Ops.CONTIGUOUS else carry_metadata(x, x.rtag("stored"))
+    is_mark = x.op is Ops.CONTIGUOUS or made_there(x)
+    value = x.src[0] if is_mark else carry_metadata(x, x.rtag("stored"))
     place = x.device or ctx.device
     return carry_metadata(x, value.stage(arg=StageArg(place, removable=False, reason=reason)))
 

@@ -185,11 +185,13 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             return self
         if disk.on_disk(self.device):
             return self._moved(Tensor._from_uop(disk.moved(self.uop, place)))
-        if self.uop.device is None:
+        if self.uop.device is None and self.uop.base.op is not Ops.CONST:
             return self._moved(
                 Tensor._from_uop(stored_copy(self.cast(strong_dtype(self.dtype)).uop, place))
             )
-        return self._moved(Tensor._from_uop(self.uop.copy_to_device(place)))
+        # A constant has no memory: each reader makes it, and it is strong as all that is somewhere.
+        strong = self.cast(strong_dtype(self.dtype)) if self.uop.device is None else self
+        return self._moved(Tensor._from_uop(strong.uop.copy_to_device(place)))
 
     def _moved(self, found: Tensor) -> Tensor:
         found.is_param = self.is_param
