@@ -375,19 +375,19 @@ def _gate(x: UOp) -> bool:
     return x.op is not Ops.DETACH and (x.dtype.kind == "float" or through)
 
 
-def _call_with_gradient(x: UOp) -> UOp | None:
-    """The CALL whose result this is, if somebody wrote a gradient for it."""
+def _kernel_of(x: UOp, above: set[UOp]) -> UOp | None:
+    """The CALL whose result this is, if it has a gradient function or would need one."""
     if x.op is not Ops.AFTER:
         return None
-    calls = [e for e in x.src[1:] if e.op is Ops.CALL and e.arg.grad_key is not None]
-    return calls[0] if calls else None
+    calls = (e for e in x.src[1:] if e.op is Ops.CALL)
+    return next((e for e in calls if e.arg.grad_key is not None or e in above), None)
 
 
-def _called_of(x: UOp) -> UOp | None:
+def _called_of(x: UOp, above: set[UOp]) -> UOp | None:
     """The call that a value is one of the results of, if gradients of all of them go there."""
     if x.op is Ops.GETTUPLE and x.src[0].op is Ops.FUNCTION:
         return x.src[0]
-    return _call_with_gradient(x)
+    return _kernel_of(x, above)
 
 
 def _call_pairs(call: UOp, incoming: dict[UOp, UOp], above: set[UOp]) -> Pairs:
@@ -395,7 +395,16 @@ def _call_pairs(call: UOp, incoming: dict[UOp, UOp], above: set[UOp]) -> Pairs:
 
     Where somebody wrote a function for it, one gradient is passed as grad_fxn(grad, call), several
     in the order of the results as grad_fxn(*grads, call=call).
+
+    Raises: GradientError for a kernel without a gradient function.
     """
+    if call.arg.grad_key is None and call.op is Ops.CALL:
+        raise GradientError(
+            f"expected TUPLE body for gradient, got {call.src[0].op}: a kernel written by hand has "
+            "no derivative",
+            help="give it one, grad_fxn=lambda grad, call: (...), or .detach() what it is called "
+            "with",
+        )
     if call.arg.grad_key is None:
         return _function_pairs(call, incoming, above)
     function = callables[call.arg.grad_key]
@@ -469,7 +478,7 @@ def _gradients(roots: dict[UOp, UOp], targets: Iterable[UOp]) -> dict[UOp, UOp]:
         if x not in above:
             continue
         g = grads.get(x)
-        call = _called_of(x)
+        call = _called_of(x, above)
         if g is not None and call is not None and _flows(x):
             incoming.setdefault(call, {})[x] = g
             continue

@@ -7,7 +7,7 @@ import pytest
 
 from tinylab import Context, Tensor, TinyJit, UOp
 from tinylab.dtype import AddrSpace
-from tinylab.errors import CompileError, ScheduleError
+from tinylab.errors import CompileError, ContractError, GradientError, ScheduleError
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import KernelInfo
 
@@ -51,6 +51,26 @@ def test_an_accumulator_in_a_register():
 
     (out, _) = Tensor.empty(1).custom_kernel(Tensor(A), fxn=total)
     np.testing.assert_allclose(out.numpy(), [A.sum()], rtol=1e-5)
+
+
+def test_without_a_gradient_function_there_is_none():
+    x, y = Tensor(A).realize(), Tensor(B).realize()
+    out = Tensor.empty(6, 5).custom_kernel(x, fxn=twice)[0]
+    assert (out + y).sum().gradient(y)[0].tolist() == np.ones((6, 5)).tolist()
+    with pytest.raises(
+        GradientError, match=r"expected TUPLE body for gradient, got Ops\.SINK"
+    ) as e:
+        (out + y).sum().gradient(x)
+    assert "grad_fxn=" in str(e.value)
+    held = Tensor.empty(6, 5).custom_kernel(x.detach(), fxn=twice)[0]
+    assert (held + x).sum().gradient(x)[0].tolist() == np.ones((6, 5)).tolist()
+
+
+@pytest.mark.parametrize("found", [None, 3, (None,)])
+def test_a_kernel_that_is_no_node(found: object):
+    with pytest.raises(ContractError, match="must return a SINK with a KernelInfo") as e:
+        Tensor.empty(4).custom_kernel(Tensor.ones(4), fxn=lambda out, x: found)
+    assert repr(found) in str(e.value)
 
 
 def test_the_gradient_that_was_written_for_it():
@@ -106,13 +126,6 @@ def test_a_gradient_may_be_a_kernel_with_a_gradient():
         first, second = step(Tensor(A + n).realize())
         np.testing.assert_allclose(first.numpy(), 8 * (A + n), rtol=1e-5)
         np.testing.assert_allclose(second.numpy(), np.full_like(A, 8), rtol=1e-5)
-
-
-def test_without_a_written_gradient_none_flows():
-    x = Tensor(A).realize()
-    out = Tensor.empty(6, 5).custom_kernel(x, fxn=twice)[0]
-    (grad,) = (out * 3 + x).sum().gradient(x)
-    np.testing.assert_allclose(grad.numpy(), np.ones_like(A))
 
 
 def test_a_read_built_before_the_kernel_sees_the_old_content():

@@ -12,7 +12,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tinylab import GlobalCounters, Tensor, TinyJit, UOp, Variable, dtypes
-from tinylab.errors import BroadcastError, OperandError, ShapeError
+from tinylab.errors import BroadcastError, JitError, OperandError, ShapeError
 
 HIGH = 70
 DATA = np.random.default_rng(0).standard_normal((HIGH, 4)).astype(np.float32)
@@ -298,3 +298,22 @@ def test_what_is_copied_first_is_what_may_overlap() -> None:
         reasons(turned[v : v + 2].assign(turned[: v + 2].flip(0)[:2])),
     ]
     assert found == [["a write in place"], COPIED, COPIED]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 8), (3, 12), (2, 16)])
+def test_variables_of_one_name_and_other_ranges_are_one_in_a_kernel(low: int, high: int) -> None:
+    x = Tensor(DATA[:16]).realize()
+    for value in (3, 8):
+        rows = x[: Variable("n", 1, 16).bind(value)]
+        same = x[: Variable("n", low, high).bind(value)]
+        found = (rows.sum() + same.sum() * 2).item()
+        assert found == pytest.approx(3 * DATA[:value].sum(), rel=1e-5)
+        both = rows.sum(0) + x[Variable("n", low, high).bind(value)]
+        np.testing.assert_allclose(both.numpy(), DATA[:value].sum(0) + DATA[value], rtol=1e-5)
+
+
+def test_a_function_gets_no_two_variables_of_one_name() -> None:
+    step = TinyJit(lambda n, m: (Tensor(DATA)[:n].sum() + Tensor(DATA)[:m].sum()).realize())
+    step(Variable("n", 1, 8).bind(2), Variable("n", 1, 8).bind(2))
+    with pytest.raises(JitError, match="two variables are called n, from 1 to 8 and from 1 to 9"):
+        step(Variable("n", 1, 8).bind(2), Variable("n", 1, 9).bind(2))

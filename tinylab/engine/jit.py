@@ -122,8 +122,16 @@ def _bound_sizes(view: UOp) -> list[UOp]:
 
 def _bind(inputs: Inputs, u: UOp) -> None:
     known = inputs.bound.setdefault(u.expr, u)
-    if known is not u:
-        raise JitError(f"bind mismatch on {u.expr}, {known.unbind()[1]} != {u.unbind()[1]}")
+    if known is u:
+        return
+    (var, value), (other, wanted) = known.unbind(), u.unbind()
+    if value != wanted:
+        raise JitError(f"bind mismatch on {u.expr}, {value} != {wanted}")
+    raise JitError(
+        f"two variables are called {u.expr}, from {var.vmin} to {var.vmax} and from {other.vmin} "
+        f"to {other.vmax}",
+        help="pass one of them, or give each a name",
+    )
 
 
 def _refuse_duplicates(tensors: Sequence[Input]) -> None:

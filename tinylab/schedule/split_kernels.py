@@ -6,9 +6,11 @@ kernels are equal nodes and are compiled once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
+from tinylab.dtype import DType
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.shard import is_device_number
@@ -46,12 +48,20 @@ def _body_nodes(effect: UOp) -> list[UOp]:
     return list(found)
 
 
-def _loop_numbers(effect: UOp, nodes: list[UOp]) -> dict[UOp, UOp]:
-    """The loops numbered from 0: those of the output in order, then those of reductions."""
+def _loop_numbers(effect: UOp, nodes: list[UOp], variables: dict[UOp, UOp]) -> dict[UOp, UOp]:
+    """The loops numbered from 0: those of the output in order, then those of reductions.
+
+    variables: what stands for those that the sizes of the loops name.
+    """
     outer = [r for r in effect.src[1:] if r.op is Ops.RANGE]
     inner = [x for x in nodes if x.op is Ops.RANGE and x not in outer]
     return {
-        r: make(Ops.RANGE, r.dtype, r.src, RangeArg((n, r.arg[-1])))
+        r: make(
+            Ops.RANGE,
+            r.dtype,
+            tuple([s.substitute(variables) for s in r.src]) if variables else r.src,
+            RangeArg((n, r.arg[-1])),
+        )
         for n, r in enumerate([*outer, *inner])
     }
 
@@ -93,6 +103,27 @@ def _device_numbers(nodes: list[UOp], device: Any) -> tuple[int | None, dict[UOp
     return told.arg.axis, known
 
 
+def _shared_variables(nodes: list[UOp]) -> dict[UOp, UOp]:
+    """Variables of one name as one, in what all their ranges have in common.
+
+    A name has one value in a computation (`callify`), so that lies in all of them.
+    """
+    by_name: dict[tuple[str, DType], list[UOp]] = {}
+    for x in nodes:
+        if x.is_variable and not is_device_number(x) and x.arg.vmin_vmax is not None:
+            by_name.setdefault((x.arg.name, x.dtype), []).append(x)
+    found: dict[UOp, UOp] = {}
+    for same in by_name.values():
+        if len(same) > 1:
+            low, high = zip(*(x.arg.vmin_vmax for x in same), strict=True)
+            parts = [x.arg.multiple_of for x in same if x.arg.multiple_of is not None]
+            arg = same[0].arg._replace(
+                vmin_vmax=(max(low), min(high)), multiple_of=math.lcm(*parts) if parts else None
+            )
+            found |= dict.fromkeys(same, same[0].replace(arg=arg))
+    return found
+
+
 def _refuse_several_devices(arguments: list[UOp]) -> None:
     devices = list(dict.fromkeys(a.device for a in arguments if a.device is not None))
     if len(devices) > 1:
@@ -107,7 +138,9 @@ def _kernel(effect: UOp) -> UOp:
     nodes = _body_nodes(effect)
     new, arguments = _parameters(effect, nodes)
     _refuse_several_devices(arguments)
-    new.update(_loop_numbers(effect, nodes))
+    variables = _shared_variables(nodes)
+    new.update(variables)
+    new.update(_loop_numbers(effect, nodes, variables))
     number, known = _device_numbers(nodes, arguments[0].device)
     new.update(known)
     for x in nodes:

@@ -221,7 +221,8 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         """All the tensors after a kernel written in uops; outputs come first by convention.
 
         fxn gets a placeholder for each tensor and returns a SINK with a KernelInfo (or a PROGRAM).
-        grad_fxn(grad, call) returns a gradient or None for each tensor; without it none flows.
+        grad_fxn(grad, call) returns a gradient or None for each tensor; without it one that is
+        asked for is refused.
 
         Raises: ContractError for a kernel that is none, whose loops are left open, or that reads
         a tensor at other places than it writes it.

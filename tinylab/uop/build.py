@@ -521,10 +521,11 @@ class BuildMethods(MoveMethods):
         """
         stored = [s if s.has_buffer_identity(after_ok=True) else s.contiguous() for s in srcs]
         kernel = fxn(*(s.placeholder_like(n) for n, s in enumerate(stored)))
-        if kernel.op is not Ops.PROGRAM and not isinstance(kernel.arg, KernelInfo):
+        is_node = isinstance(kernel, BuildMethods)
+        if not is_node or (kernel.op is not Ops.PROGRAM and not isinstance(kernel.arg, KernelInfo)):
+            got = f"{kernel.op} with {kernel.arg!r}" if is_node else shown(kernel)
             raise ContractError(
-                f"a custom kernel must return a SINK with a KernelInfo, or a PROGRAM, not "
-                f"{kernel.op} with {kernel.arg!r}",
+                f"a custom kernel must return a SINK with a KernelInfo, or a PROGRAM, not {got}",
                 help="end it with .sink(arg=KernelInfo(name=...))",
             )
         if kernel.ranges:
