@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tinylab import Tensor, dtypes
+from tinylab import Tensor, TinyJit, dtypes
 
 
 def numbers(n: int = 6) -> Tensor:
@@ -186,3 +186,91 @@ def test_masks_of_what_was_just_written() -> None:
     right[0] = 7.0
     np.testing.assert_array_equal(t[t > 4].numpy(), right[right > 4])
     np.testing.assert_array_equal(t.masked_select(t > 4).numpy(), right[right > 4])
+
+
+# What a view of bits is taken of, and the same of a numpy array.
+LOOKS = {
+    "whole": lambda x: x,
+    "rows": lambda x: x[1:3],
+    "one row": lambda x: x[2],
+}
+# fmt: off
+BITS = [
+    (dtypes.uint8, np.uint8), (dtypes.int16, np.int16), (dtypes.float32, np.float32),
+    (dtypes.uint32, np.uint32), (dtypes.int64, np.int64), (dtypes.float64, np.float64),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON", ("CPU", "CPU:1")])
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("bits", BITS, ids=lambda b: b[0].name)
+def test_a_write_through_bits_reaches_what_they_are_of(device, look, bits) -> None:
+    dtype, numpy_dtype = bits
+    a = (np.arange(16, dtype=np.int32) + 2**30).reshape(4, 4)
+    x = Tensor(a).shard(device, 0) if isinstance(device, tuple) else Tensor(a, device=device)
+    x.realize()
+    a, before = a.copy(), x + 0
+    kept = a.copy()
+    for writes in (whole_bits, some_bits, picked_bits, more_bits):
+        writes(LOOKS[look](x).bitcast(dtype))
+        writes(LOOKS[look](a).view(numpy_dtype))
+        np.testing.assert_array_equal(x.numpy(), a)
+    np.testing.assert_array_equal(before.numpy(), kept)
+
+
+def whole_bits(v) -> None:
+    new = v[..., ::-1]
+    if isinstance(v, Tensor):
+        v.assign(new)
+    else:
+        v[...] = new.copy()
+
+
+def some_bits(v) -> None:
+    v[..., 1:2] = 7
+
+
+def picked_bits(v) -> None:
+    v[..., [0, 1]] = 3
+
+
+def more_bits(v) -> None:
+    v += 1
+
+
+def test_bits_of_what_was_never_stored_or_is_gone() -> None:
+    x = Tensor([1, 2, 3, 4]) * 2
+    low = x.bitcast(dtypes.uint8)[:1]
+    low.assign(low + 1)
+    assert x.tolist() == [3, 4, 6, 8]
+    v = (Tensor([1, 2]) * 2).bitcast(dtypes.uint8)
+    v[4:] = 1
+    assert v.tolist() == [2, 0, 0, 0, 1, 1, 1, 1]
+    twice = x.bitcast(dtypes.float32).bitcast(dtypes.int16)
+    twice[1:2] = 1
+    assert x.tolist() == [3 + 2**16, 4, 6, 8]
+
+
+def test_a_write_through_bits_is_seen_by_what_is_built_after_it() -> None:
+    x = Tensor([1, 2]).realize()
+    v = x.bitcast(dtypes.uint8)
+    v[:1] = 7
+    middle = x + v[:1].cast(dtypes.int32)
+    v[:1] = 9
+    assert (x.tolist(), middle.tolist()) == ([9, 2], [14, 9])
+    x.assign(x + 1)
+    assert v.tolist()[:5] == [9, 0, 0, 0, 2]
+
+
+def test_a_write_through_bits_is_replayed() -> None:
+    x = Tensor([1, 2]).realize()
+
+    @TinyJit
+    def step(a: Tensor) -> None:
+        a.bitcast(dtypes.uint8)[:1] += 1
+        a.realize()
+
+    for n in range(5):
+        step(x)
+        assert x.tolist() == [2 + n, 2]

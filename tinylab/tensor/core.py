@@ -117,6 +117,8 @@ class TensorCore(OpMixin):
     def bitcast(self, dtype: DTypeLike) -> Self:
         """The bits read as another element type; the last axis takes up a change of size.
 
+        A write into them reaches this tensor, until they are computed into memory of their own.
+
         Raises: DTypeError when the last axis is no multiple.
         """
         wanted = to_dtype(dtype)

@@ -139,6 +139,7 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 VIEWS = frozenset({
     "reshape", "view", "permute", "transpose", "shrink", "shrink_to", "flip", "squeeze",
     "unsqueeze", "flatten", "unflatten", "__getitem__", "split", "chunk", "diagonal", "expand",
+    "bitcast",
 })
 # fmt: on
 

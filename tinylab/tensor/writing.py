@@ -7,9 +7,10 @@ the tensors it is a view of, become that node; what was built before keeps the o
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tinylab.dtype import dtypes
+from tinylab.dtype import DType, dtypes
 from tinylab.engine.locking import alone
 from tinylab.errors import AssignError
 from tinylab.gradient import placed
@@ -24,6 +25,7 @@ from tinylab.mixin.indexing import (
     tensor_axes,
 )
 from tinylab.opcodes import GroupOp, Ops
+from tinylab.tensor.bits import as_bits, bits_below
 from tinylab.tensor.data import empty_uop
 from tinylab.tensor.held import ANYTHING, live
 from tinylab.uop.ops import UOp
@@ -31,6 +33,9 @@ from tinylab.uop.sharding import reads_across
 
 if TYPE_CHECKING:
     from tinylab.tensor.tensor import Tensor
+
+# A movement, or the type that bits are read as.
+Step: TypeAlias = "UOp | DType"
 
 # Movements through which a value can be stored: each element of the view has a place of its own.
 _STORABLE = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.DETACH, Ops.UNSHARD})
@@ -85,18 +90,31 @@ def operand(target: Tensor, x: Any, what: str, place: Tensor | None = None) -> A
     return value._broadcast_to(target.shape)
 
 
-def chain_below(view: UOp) -> tuple[list[UOp], UOp]:
-    """(the movements, outermost first, and what lies below them)."""
-    chain = []
-    while view.op in GroupOp.Movement or view.op in (Ops.DETACH, Ops.UNSHARD):
-        chain.append(view)
-        view = view.src[0]
+def _step(view: UOp) -> tuple[Step, UOp] | None:
+    """(one step of looking, what it looks at); None where a node is no view."""
+    below = bits_below(view)
+    if below is not None:
+        return view.dtype, below
+    if view.op in GroupOp.Movement or view.op in (Ops.DETACH, Ops.UNSHARD):
+        return view, view.src[0]
+    return None
+
+
+def chain_below(view: UOp) -> tuple[list[Step], UOp]:
+    """(the steps of looking, outermost first, and what lies below them)."""
+    chain: list[Step] = []
+    while (found := _step(view)) is not None:
+        step, view = found
+        chain.append(step)
     return chain, view
 
 
-def _rebuilt(chain: list[UOp], base: UOp) -> UOp:
+def _rebuilt(chain: Sequence[Step], base: UOp) -> UOp:
     for step in reversed(chain):
-        base = step.replace(src=(base, *step.src[1:]))
+        if isinstance(step, DType):
+            base = as_bits(base, step)
+        else:
+            base = step.replace(src=(base, *step.src[1:]))
     return base
 
 
@@ -126,14 +144,15 @@ def _holds(t: Tensor, uop: UOp) -> None:
     live.wrote(t)
 
 
-def _steps_to(view: UOp, base: UOp) -> list[UOp] | None:
-    """The movements between a value and a view of it; None if it is no view of it."""
-    chain = []
+def _steps_to(view: UOp, base: UOp) -> list[Step] | None:
+    """The steps between a value and a view of it; None if it is no view of it."""
+    chain: list[Step] = []
     while view is not base:
-        if view.op not in GroupOp.Movement:
+        found = _step(view)
+        if found is None or view.op in (Ops.DETACH, Ops.UNSHARD):
             return None
-        chain.append(view)
-        view = view.src[0]
+        step, view = found
+        chain.append(step)
     return chain
 
 
@@ -180,23 +199,48 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
         (alias, chain_below(alias.uop)[0]) for alias in {id(x): x for x in (t, owner)}.values()
     ]
     state = chain_below(owner.uop)[1]
-    if any(step.op is Ops.EXPAND for step in chain):
+    if any(isinstance(step, UOp) and step.op is Ops.EXPAND for step in chain):
         raise AssignError(
             f"cannot write into an expanded view of shape {shape_text(view.shape)}",
             help="make it contiguous first",
         )
-    if all(step.op in _STORABLE and not _across_parts(step) for step in chain):
-        new = state.after(_rebuilt(chain, state).store(value))
+    moves, value = _below_bits(chain, state, value)
+    if all(step.op in _STORABLE and not _across_parts(step) for step in moves):
+        new = state.after(_rebuilt(moves, state).store(value))
     else:
         # Through padding, and in other shards, there is no plain view: the whole is written,
         # changed where it looks.
-        ops = [step.op for step in chain]
-        depth = ops.index(Ops.UNSHARD) if Ops.UNSHARD in ops else len(chain)
-        steps, whole = chain[:depth], _rebuilt(chain[depth:], state)
-        mask = placed(steps, UOp.const(True, dtypes.bool)._expand_front(value.shape))
-        new = state.after(whole.store(mask.alu(Ops.WHERE, placed(steps, value), whole)))
+        ops = [step.op for step in moves]
+        depth = ops.index(Ops.UNSHARD) if Ops.UNSHARD in ops else len(moves)
+        whole = _rebuilt(moves[depth:], state)
+        new = state.after(whole.store(_changed(whole, moves[:depth], value)))
     for alias, steps in own_chains:
         _holds(alias, _rebuilt(steps, new))
+
+
+def _changed(whole: UOp, moves: list[UOp], value: UOp) -> UOp:
+    """A value with another one where movements look at it."""
+    moves = [m for m in moves if m.op is not Ops.DETACH]
+    if not moves:
+        return value
+    mask = placed(moves, UOp.const(True, dtypes.bool)._expand_front(value.shape))
+    return mask.alu(Ops.WHERE, placed(moves, value), whole)
+
+
+def _below_bits(chain: list[Step], state: UOp, value: UOp) -> tuple[list[UOp], UOp]:
+    """(the movements below the last view of bits, what is written there).
+
+    Bits have a place in memory only in elements of its own type: those are written whole.
+    """
+    moves: list[UOp] = []
+    for n, step in enumerate(chain):
+        if isinstance(step, UOp):
+            moves.append(step)
+            continue
+        below = _rebuilt(chain[n + 1 :], state)
+        value = as_bits(_changed(as_bits(below, step), moves, value), below.dtype)
+        moves = []
+    return moves, value
 
 
 def _across_parts(step: UOp) -> bool:
