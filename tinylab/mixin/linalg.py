@@ -117,12 +117,7 @@ class LinalgMixin(IndexingMixin):
         """
         if self.ndim < 2:
             raise ShapeError(f"qr: expected two or more dimensions, got {shape_text(self.shape)}")
-        rows, columns = self.shape[-2:]
-        r = self._as_float()
-        q = self.eye(rows, dtype=r.dtype)._broadcast_to((*self.shape[:-2], rows, rows))
-        for i in range(min(rows, columns)):
-            r, q = _reflect(r, q, i)
-        return q, r
+        return _triangle(self._as_float(), self.shape[-2])
 
     def svd(self, full_matrices: bool = True) -> tuple[Self, Self, Self]:
         """(U, S, V): orthogonal matrices and singular values; self is U @ diag(S) @ V.
@@ -134,9 +129,12 @@ class LinalgMixin(IndexingMixin):
             raise ShapeError(f"svd: expected two or more dimensions, got {shape_text(self.shape)}")
         rows, columns = self.shape[-2:]
         tall = self if rows >= columns else self.transpose(-2, -1)
-        u, s, v = _one_sided_jacobi(tall._as_float())
-        if full_matrices and rows != columns:
-            u = _complete(u)
+        a = tall._as_float()
+        # Squares of the largest element neither overflow nor vanish where it is 1.
+        scale = a.abs().max((-2, -1), keepdim=True).detach()
+        scale = (scale.eq(0) | scale.isfinite().logical_not()).where(1, scale)
+        u, s, v = _one_sided_jacobi(a / scale)
+        u, s = _complete(u, u.shape[-2 if full_matrices else -1]), s * scale.squeeze(-1)
         if rows >= columns:
             return u, s, v.transpose(-2, -1)
         return v, s, u.transpose(-2, -1)
@@ -236,36 +234,53 @@ def _spread(value: Any, letters: str, names: Sequence[str]) -> Any:
     return value.reshape(tuple(next(sizes) if c in letters else 1 for c in names))
 
 
-def _reflect(r: Any, q: Any, i: int) -> tuple[Any, Any]:
-    """One Householder reflection that clears column i of r below the diagonal."""
-    rows = r.shape[-2]
-    below = r._iota(rows, dtypes.int32) >= i
-    column = below.where(r[..., i], 0)
+def _triangle(r: Any, width: int) -> tuple[Any, Any]:
+    """(the first columns of Q, R): reflections that clear r below the diagonal, and their product.
+
+    The reflections are multiplied from the last to the first, so no more of Q is made than asked.
+    """
+    rows, columns = r.shape[-2:]
+    mirrors = []
+    for i in range(min(rows, columns)):
+        mirrors.append(_mirror(r, i))
+        r = _reflected(r, mirrors[-1])
+    q = r.eye(rows, width, dtype=r.dtype)._broadcast_to((*r.shape[:-2], rows, width))
+    for v in reversed(mirrors):
+        q = _reflected(q, v)
+    return q, r
+
+
+def _mirror(r: Any, i: int) -> Any:
+    """The unit normal, as a column, of the mirror that clears column i of r below the diagonal."""
+    place = r._iota(r.shape[-2], dtypes.int32)
+    column = (place >= i).where(r[..., i], 0)
     head = column[..., i : i + 1]
     norm = column.square().sum(-1, keepdim=True).sqrt()
     target = (head < 0).where(norm, norm.neg())
-    at = r._iota(rows, dtypes.int32).eq(i)
-    v = column - at.where(target, 0)
+    v = column - place.eq(i).where(target, 0)
     length = v.square().sum(-1, keepdim=True)
-    v = (v / length.eq(0).where(1, length).sqrt()).contiguous().unsqueeze(-1)
-    r = (r - v @ (v.transpose(-2, -1) @ r) * 2).contiguous()
-    q = (q - (q @ v) @ v.transpose(-2, -1) * 2).contiguous()
-    return r, q
+    return (v / length.eq(0).where(1, length).sqrt()).contiguous().unsqueeze(-1)
+
+
+def _reflected(m: Any, v: Any) -> Any:
+    """The columns of m seen in a mirror."""
+    return (m - v @ (v.transpose(-2, -1) @ m) * 2).contiguous()
 
 
 def _one_sided_jacobi(a: Any) -> tuple[Any, Any, Any]:
     """(U, S, V) of a tall matrix: pairs of columns are turned until all are at right angles.
 
-    Columns stand in a ring and move on by one after each round, so every round is the same kernels.
+    Columns stand in a ring and move on by one after each round, so every round is the same kernels;
+    those of V stand below those of the matrix and are turned with them.
     """
-    n = a.shape[-1]
+    rows, n = a.shape[-2:]
     v = a.eye(n, dtype=a.dtype)._broadcast_to((*a.shape[:-2], n, n))
     if n > 1:
         ring = n + n % 2  # a column of zeros stays as it is
-        a, v = (m.pad_to((*m.shape[:-1], ring)).contiguous() for m in (a, v))
+        both = a.cat(v, dim=-2).pad_to((*a.shape[:-2], rows + n, ring)).contiguous()
         for _ in range((n.bit_length() + 6) * (ring - 1)):
-            a, v = _turn(a, v)
-        a, v = (m[..., :n] for m in (a, v))
+            both = _turn(both, rows)
+        a, v = both[..., :rows, :n], both[..., rows:, :n]
     s = a.square().sum(-2).sqrt()
     s, order = s.sort(descending=True)
     pick = order.unsqueeze(-2)
@@ -275,32 +290,26 @@ def _one_sided_jacobi(a: Any) -> tuple[Any, Any, Any]:
     return u, s, v
 
 
-def _turn(a: Any, v: Any) -> tuple[Any, Any]:
-    """Each pair of columns, the first with the last, turned so that their product vanishes."""
-    half = a.shape[-1] // 2
-    x, y = a[..., :half], a[..., half:].flip(-1)
-    alpha, beta, gamma = x.square().sum(-2), y.square().sum(-2), (x * y).sum(-2)
+def _turn(both: Any, rows: int) -> Any:
+    """Pairs of columns, first with last, turned so that the products of their first rows are 0."""
+    half = both.shape[-1] // 2
+    p, q = both[..., :half], both[..., half:].flip(-1)
+    x, y = p[..., :rows, :], q[..., :rows, :]
+    alpha, beta, gamma = (z.sum(-2, keepdim=True) for z in (x.square(), y.square(), x * y))
     still = gamma.eq(0)
     zeta = (beta - alpha) / still.where(1, gamma * 2)
     t = (zeta < 0).where(-1.0, 1.0) / (zeta.abs() + (zeta.square() + 1).sqrt())
-    t = still.where(0, t)
-    c = ((t.square() + 1).sqrt()).reciprocal()
-    c, s = c.unsqueeze(-2).contiguous(), (c * t).unsqueeze(-2).contiguous()
-
-    def turned(m: Any) -> Any:
-        p, q = m[..., :half], m[..., half:].flip(-1)
-        p, q = p * c - q * s, p * s + q * c
-        # All but the first move on: the last one comes to stand beside the first.
-        ring = p[..., :1].cat(q[..., :1], p[..., 1:], q[..., 1:].flip(-1), dim=-1)
-        return ring.contiguous()
-
-    return turned(a), turned(v)
+    t = still.where(0, t).contiguous()
+    c = (t.square() + 1).sqrt().reciprocal()
+    s = c * t
+    p, q = p * c - q * s, p * s + q * c
+    # All but the first move on: the last one comes to stand beside the first.
+    return p[..., :1].cat(q[..., :1], p[..., 1:], q[..., 1:].flip(-1), dim=-1).contiguous()
 
 
-def _complete(u: Any) -> Any:
-    """Orthogonal columns filled up to a square orthogonal matrix."""
-    q, r = u.qr()
+def _complete(u: Any, width: int) -> Any:
+    """Orthogonal unit columns: those of u, others where it has zeros, and more up to a width."""
+    q, r = _triangle(u, width)
     k = u.shape[-1]
-    signs = r[..., :k, :].diagonal(dim1=-2, dim2=-1)
-    first = q[..., :k] * (signs < 0).where(-1.0, 1.0).unsqueeze(-2)
-    return first.cat(q[..., k:], dim=-1)
+    flips = (r[..., :k, :].diagonal(dim1=-2, dim2=-1) < 0).where(-1.0, 1.0).unsqueeze(-2)
+    return (q[..., :k] * flips).cat(q[..., k:], dim=-1) if width > k else q * flips
