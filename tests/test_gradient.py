@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tinylab import Tensor, dtypes
+from tinylab import Tensor, Variable, dtypes
 from tinylab.errors import GradientError, ScalarGradientError, ShapeError
 from tinylab.gradient import GRADIENTS
 from tinylab.opcodes import GroupOp, Ops
@@ -115,6 +115,99 @@ def test_product_with_zeros() -> None:
     x = Tensor([[1.0, 2.0, 3.0], [0.0, 2.0, 3.0], [0.0, 0.0, 3.0]])
     x.prod(1).sum().backward()
     assert x.grad.tolist() == [[6, 3, 2], [6, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "right"),
+    [
+        ([2.0, 0, 3], [[0, 3, 0], [3, 0, 2], [0, 2, 0]]),
+        ([0.0, 0, 3], [[0, 3, 0], [3, 0, 0], [0, 0, 0]]),
+        ([0.0, 0, 0], [[0, 0, 0]] * 3),
+        ([2.0, 5, 3], [[0, 3, 5], [3, 0, 2], [5, 2, 0]]),
+    ],
+)
+def test_second_derivative_of_a_product(values: list[float], right: list[list[float]]) -> None:
+    x = Tensor(values)
+    (first,) = x.prod().gradient(x)
+    assert [first[k].gradient(x)[0].tolist() for k in range(3)] == right
+
+
+def test_third_derivative_of_a_product() -> None:
+    x = Tensor([0.0, 0, 0, 5])
+    (first,) = x.prod().gradient(x)
+    (second,) = first[0].gradient(x)
+    assert second[1].gradient(x)[0].tolist() == [0, 0, 5, 0]
+    assert second[3].gradient(x)[0].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "right"), [([2, 0, 3], [484, 22, 264]), ([0, 0, 1], [0, 10, 0])]
+)
+def test_second_derivative_of_running_products(values: list[int], right: list[int]) -> None:
+    x = Tensor(values, dtype=dtypes.float64)
+    weight = Tensor([1, 2, 3], dtype=dtypes.float64)
+    (first,) = (x.cumprod(0) * weight).sum().gradient(x)
+    assert (first * first).sum().gradient(x)[0].tolist() == right
+
+
+@pytest.mark.parametrize("zeros", [(), (17,), (3, 90)])
+def test_derivatives_of_long_products(zeros: tuple[int, ...]) -> None:
+    """Of more elements than one group has, over two axes; f is linear in each element."""
+    values = np.random.default_rng(0).choice([-1.0, 1.0, 1.25, 0.8], 100)
+    values[list(zeros)] = 0
+    x = Tensor(values.reshape(4, 25))
+    (first,) = x.prod().gradient(x)
+    weight = np.arange(100.0)
+    (second,) = (first.flatten() * Tensor(weight)).sum().gradient(x)
+    without = [
+        [np.delete(values, [i, j]).prod() * (i != j) for i in range(100)] for j in range(100)
+    ]
+    np.testing.assert_allclose(
+        first.flatten().numpy(), [np.delete(values, i).prod() for i in range(100)], rtol=1e-12
+    )
+    np.testing.assert_allclose(second.flatten().numpy(), without @ weight, rtol=1e-10)
+
+
+def test_a_product_of_large_elements_has_small_slopes() -> None:
+    x = Tensor([1e30, 1e-30, 1e30])
+    np.testing.assert_allclose(x.prod().gradient(x)[0].numpy(), [1, np.inf, 1], rtol=1e-5)
+
+
+def test_products_of_sizes_and_devices_that_vary() -> None:
+    values = np.arange(1, 41, dtype=np.float32) / 5
+    whole = Tensor(values)
+    right = whole[:13].prod().gradient(whole)[0].numpy()
+    x = Tensor(values)
+    got = x[: Variable("products", 1, 40).bind(13)].prod()
+    (first,) = got.gradient(x)
+    np.testing.assert_allclose(first.numpy(), right, rtol=1e-5)
+    shared = Tensor(values[:16].reshape(4, 4)).shard(("CPU:0", "CPU:1"), axis=1).realize()
+    np.testing.assert_allclose(
+        shared.prod().gradient(shared)[0].numpy() * shared.numpy(),
+        np.full((4, 4), values[:16].prod()),
+        rtol=1e-5,
+    )
+
+
+def test_power_bends_at_zero() -> None:
+    """What a mask takes away must not come back as NaN: an infinite slope times 0."""
+    x, y = Tensor([0.0, 0.0, 2.0]), Tensor([0.0, 2.0, 0.0])
+    (by_x, by_y) = (x**y).sum().gradient(x, y)
+    assert (by_x.tolist(), by_y.tolist()[:2]) == ([0, 0, 0], [0, 0])
+    assert by_x.sum().gradient(x)[0].tolist() == [0, 2, 0]
+    assert by_x.sum().gradient(y)[0].tolist()[1:] == [0, 0.5]
+    np.testing.assert_allclose(by_y.sum().gradient(y)[0].numpy(), [0, 0, np.log(2) ** 2], rtol=1e-6)
+    (first,) = (x**0).sum().gradient(x)
+    assert first.sum().gradient(x)[0].tolist() == [0, 0, 0]
+
+
+def test_lengths_and_deviations_of_zero_have_no_slope() -> None:
+    x = Tensor([[0.0, 0.0], [3.0, 4.0]])
+    slope = (x.normalize(dim=1, eps=0.5) * Tensor([1.0, 2.0])).sum().gradient(x)[0]
+    np.testing.assert_allclose(slope.numpy(), [[2, 4], [-0.064, 0.048]], atol=1e-6)
+    y = Tensor([1.0, 1.0, 1.0])
+    (first,) = y.std().gradient(y)
+    assert (first.tolist(), first.sum().gradient(y)[0].tolist()) == ([0, 0, 0], [0, 0, 0])
 
 
 def test_power_at_zero() -> None:

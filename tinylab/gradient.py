@@ -107,13 +107,16 @@ def _power(x: UOp, g: UOp) -> Grads:
     """y x^(y-1) and x^y log x; 0 where the power does not depend on the side (y = 0, x = 0)."""
     base, exponent = x.src
     less = exponent.alu(Ops.ADD, _const(exponent, -1))
-    slope = _mul(exponent, base.alu(Ops.POW, less))
-    slope = _zero_where(_equal(exponent, _const(exponent, 0)), slope)
-    log = _scaled(base.alu(Ops.LOG2), math.log(2))
-    still = _equal(base, _const(base, 0)).alu(
+    zero = _const(base, 0)
+    nonzero = base.alu(Ops.CMPLT, zero).alu(Ops.OR, zero.alu(Ops.CMPLT, base))
+    constant = _equal(exponent, _const(exponent, 0)).alu(Ops.AND, nonzero.logical_not())
+    # What is masked must be finite all the same: its own slopes are multiplied by 0.
+    slope = _mul(exponent, base.alu(Ops.POW, _zero_where(constant, less)))
+    still = _equal(base, zero).alu(
         Ops.AND, exponent.alu(Ops.CMPLT, _const(exponent, 0)).logical_not()
     )
-    return _mul(g, slope), _mul(g, _zero_where(still, _mul(x, log)))
+    log = _scaled(still.alu(Ops.WHERE, _const(base, 1), base).alu(Ops.LOG2), math.log(2))
+    return _mul(g, slope), _mul(g, _mul(x, log))
 
 
 def _where(x: UOp, g: UOp) -> Grads:
@@ -182,16 +185,16 @@ def _reduce(x: UOp, g: UOp) -> Grads:
         one = hit.cast(g.dtype)
         share = _sum_axes(one, axes).alu(Ops.RECIPROCAL)
         return (_zero_where_not(hit, _mul(wide, _spread(share, source))),)
-    zero = _equal(source, _const(source, 0))
-    others = zero.alu(Ops.WHERE, _const(source, 1), source)._rop(Ops.MUL, axes)
-    count = _spread(zero.cast(dtypes.int32)._rop(Ops.ADD, axes), source)
-    none = _equal(count, _const(count, 0))
-    only = _equal(count, _const(count, 1)).alu(Ops.AND, zero)
-    others = _spread(others, source)
-    # Without a zero: the product over this factor. With one: only that factor has a slope.
-    quotient = _mul(others, zero.alu(Ops.WHERE, _const(source, 1), source).alu(Ops.RECIPROCAL))
-    slope = none.alu(Ops.WHERE, quotient, _zero_where_not(only, others))
-    return (_mul(wide, slope),)
+    return (_mul(wide, _others(source, x.arg[1])),)
+
+
+def _others(x: UOp, count: int) -> UOp:
+    """The product of all other elements along the first axes, an axis at a time."""
+    found = x._others(0)
+    for _ in range(count - 1):
+        x = x._rop(Ops.MUL, (0,))
+        found = _mul(found, x._others(0))
+    return found
 
 
 # *** types, order, devices

@@ -119,6 +119,45 @@ def test_value_and_gradient(name: str) -> None:
         np.testing.assert_allclose(found, r.grad.numpy(), rtol=1e-4, atol=2e-5)
 
 
+EDGES = np.array([2.0, 0, 3, 0, -1, 0.5])
+# Where functions divide by their value or mask a slope; only what torch itself has right.
+# fmt: off
+HIGHER: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "prod": (lambda x: x.prod(), lambda x: x.prod()),
+    "prod_rows": (lambda x: x.reshape(2, 3).prod(1), lambda x: x.reshape(2, 3).prod(1)),
+    "cumprod": (lambda x: x.cumprod(0), lambda x: x.cumprod(0)),
+    "square": (lambda x: x**2, lambda x: x**2),
+    "cube": (lambda x: x**3, lambda x: x**3),
+    "power_0": (lambda x: x**0 * x**3, lambda x: x**0 * x**3),
+    "normalize": (lambda x: x.normalize(dim=0), lambda x: F.normalize(x, dim=0)),
+    "std": (Tensor.std, torch.std),
+    "logsumexp": (Tensor.logsumexp, lambda x: x.logsumexp(0)),
+    "softplus": (Tensor.softplus, F.softplus),
+    "erf": (Tensor.erf, torch.erf),
+    "atan": (Tensor.atan, torch.atan),
+    "asinh": (Tensor.asinh, torch.asinh),
+    "max": (lambda x: (x**3).max(), lambda x: (x**3).amax()),
+    "sort": (lambda x: (x**3).sort(0)[0], lambda x: (x**3).sort(dim=0, stable=True)[0]),
+    "scatter_prod": (lambda x: x.scatter_reduce(0, Tensor([0, 0, 1, 1, 1, 2]), x, "prod"), lambda x: x.scatter_reduce(0, torch.tensor([0, 0, 1, 1, 1, 2]), x, "prod")),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", HIGHER)
+def test_second_and_third_derivatives(name: str) -> None:
+    ours, theirs = HIGHER[name]
+    along = np.linspace(1, 2, len(EDGES))
+    x, right_x = Tensor(EDGES), torch.tensor(EDGES, requires_grad=True)
+    got, right = ours(x), theirs(right_x)
+    weight = np.linspace(0.5, 1.5, right.numel()).reshape(right.shape)
+    got, right = (got * Tensor(weight)).sum(), (right * torch.tensor(weight)).sum()
+    for _ in range(3):
+        (slope,) = got.gradient(x)
+        (right_slope,) = torch.autograd.grad(right, right_x, create_graph=True)
+        np.testing.assert_allclose(slope.numpy(), right_slope.detach().numpy(), 1e-8, 1e-9)
+        got, right = (slope * Tensor(along)).sum(), (right_slope * torch.tensor(along)).sum()
+
+
 SCATTER = ["sum", "prod", "mean", "amax", "amin"]
 
 

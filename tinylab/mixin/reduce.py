@@ -112,8 +112,8 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         return (squares / (max(left, 0) if isinstance(left, int) else left)).cast(own)
 
     def std(self, axis: Axes = None, keepdim: bool = False, correction: int = 1) -> Self:
-        """The standard deviation: the square root of `var`."""
-        return self.var(axis, keepdim, correction).sqrt()
+        """The standard deviation: the square root of `var`; of equal values its gradient is 0."""
+        return self.var(axis, keepdim, correction)._root(2)
 
     def var_mean(
         self, axis: Axes = None, keepdim: bool = False, correction: int = 1
@@ -134,10 +134,16 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         return self / self._norm(p, dim).maximum(eps)
 
     def _norm(self, p: float, dim: int) -> Self:
-        size = self.abs()
         if p == math.inf:
-            return size.max(dim, keepdim=True)
-        return size.pow(p).sum(dim, keepdim=True).pow(1 / p)
+            return self.abs().max(dim, keepdim=True)
+        # Of an even power no sign is left, and |x| would hide how x² bends at 0.
+        size = self if p % 2 == 0 else self.abs()
+        return size.pow(p).sum(dim, keepdim=True)._root(p)
+
+    def _root(self, p: float) -> Self:
+        """The p-th root, constant at 0, where it has no slope: for lengths, which are 0 there."""
+        zero = self.eq(0)
+        return zero.where(0, zero.where(1, self).pow(1 / p))
 
     # *** exponentials of a row
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound="ScanMixin")
 
 BLOCK = 32
+# Elements whose products without each one are made one by one: each order of a product's
+# derivative costs this many times the one before.
+GROUP = 8
 
 
 class ScanMixin(ReduceMixin):
@@ -77,6 +80,18 @@ class ScanMixin(ReduceMixin):
             return self._as_float()
         return _scan_logs(self._as_float(), place)
 
+    def _others(self, axis: int) -> Self:
+        """The product of all other elements along an axis, made by products only.
+
+        [2, 0, 3] -> [0, 6, 0]
+
+        The slope of `prod`: without a division or a case for zeros its own slopes hold too.
+        """
+        last = self.ndim - 1
+        order = (*(i for i in range(self.ndim) if i != axis), axis)
+        found = _without_each(self.permute(order))
+        return found.permute((*range(axis), last, *range(axis, last)))
+
 
 def _accumulated(x: S, op: Ops, axis: int) -> S:
     place = x._axis(axis)
@@ -124,6 +139,24 @@ def _scan_window(x: S, op: Ops, axis: int) -> S:
     windows = x.permute(order)._pad_constant(pads, _neutral(op, x.dtype))._windows((n,), (1,), (1,))
     found = windows._rop(op, (last + 1,))
     return found.permute(tuple(order.index(i) for i in range(x.ndim)))
+
+
+def _without_each(x: S) -> S:
+    """The products without each element of the last axis: of its group's others, of other groups.
+
+    Groups are taken by their products, so n elements take n times GROUP products and a bit.
+    """
+    n, last = x.shape[-1], x.ndim - 1
+    if surely(n <= GROUP):
+        place = x._iota(n, dtypes.int32)
+        rows = x.unsqueeze(last)._broadcast_to((*x.shape, n))
+        return place.reshape((n, 1)).eq(place).where(1, rows)._rop(Ops.MUL, (last + 1,))
+    count = (n + GROUP - 1) // GROUP
+    padded = x._pad_constant([(0, 0)] * last + [(0, count * GROUP - n)], 1)
+    groups = padded.reshape((*x.shape[:-1], count, GROUP))
+    outside = _without_each(groups._rop(Ops.MUL, (last + 1,)).contiguous()).contiguous()
+    inside = _without_each(groups).alu(Ops.MUL, outside.unsqueeze(last + 1))
+    return inside.reshape(padded.shape)._shrink_axis(last, 0, n)
 
 
 def _scan_logs(x: S, axis: int) -> S:
