@@ -278,7 +278,7 @@ def _one_sided_jacobi(a: Any) -> tuple[Any, Any, Any]:
     if n > 1:
         ring = n + n % 2  # a column of zeros stays as it is
         both = a.cat(v, dim=-2).pad_to((*a.shape[:-2], rows + n, ring)).contiguous()
-        for _ in range((n.bit_length() + 6) * (ring - 1)):
+        for _ in range((2 * n.bit_length() + 1) * (ring - 1)):
             both = _turn(both, rows)
         a, v = both[..., :rows, :n], both[..., rows:, :n]
     s = a.square().sum(-2).sqrt()
