@@ -77,6 +77,31 @@ def test_counters_come_back_and_stand_beside_their_kernels(tmp_path: Path) -> No
         assert "flops, counted" in still.html(shown)
 
 
+@pytest.mark.parametrize("record", [False, True])
+def test_counters_that_were_asked_for_are_kept(tmp_path: Path, record: bool) -> None:
+    with tinylab.profile("asked", record=record) as p:
+        (Tensor.ones(6, 11).contiguous() * 3).sum().realize()
+        Tensor.arange(37).contiguous().realize()
+    first, other = list(p.kernels)[:2]
+    figures = p.kernels[first].counters.figures
+    p.save(tmp_path / "asked.tlab")
+    again = load_profile(tmp_path / "asked.tlab")
+    assert again.kernels[first].counters.figures == figures
+    with pytest.raises(CaptureError, match="counters need it"):
+        _ = again.kernels[other].counters
+    for shown in (p, again):
+        desk = TimelineDesk(shown)
+        rows = {row["name"]: row.get("figures") for row in desk.overview()["top"]}
+        assert rows[first]
+        assert not rows[other]
+        messages = {
+            shown.event(row)["name"]: desk.event(row)["counters"]["message"]
+            for row in np.flatnonzero(shown.table["kernel"] >= 0).tolist()
+        }
+        assert messages[first] == ""
+        assert messages[other] == "This kernel was not counted: nobody asked for its counters."
+
+
 @pytest.mark.parametrize(
     "counted",
     [
@@ -147,7 +172,7 @@ def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
         p.save(tmp_path)
     with pytest.raises(TraceError, match=r"there is no folder .*none to write x\.tlab to"):
         p.save(tmp_path / "none" / "x.tlab")
-    with pytest.raises(CaptureError, match="cannot be written"):
+    with pytest.raises(CaptureError, match=r"there is no folder .*none to write x\.csv to"):
         p.to_csv(tmp_path / "none" / "x.csv")
     assert list(tmp_path.iterdir()) == []
 

@@ -14,7 +14,8 @@ from tests.profiler.profiles import levels, many, profile, table
 from tinylab import Context, Tensor
 from tinylab.errors import CaptureError
 from tinylab.profiler import Profile, compare, load_profile, stats
-from tinylab.profiler.table import Lane, lane_labels
+from tinylab.profiler.recorder import KernelFacts
+from tinylab.profiler.table import KIND, EventTable, Lane, lane_labels
 from tinylab.profiler.timeline_desk import TimelineDesk
 
 some = st.lists(
@@ -86,6 +87,32 @@ def test_kernels_of_a_stretch_have_the_time_that_is_inside(
         assert row["longest_ns"] == max(e - s for s, e in own)
     if sum(row["total_ns"] for row in rows):
         assert sum(row["share"] for row in rows) == pytest.approx(1)
+
+
+def test_programs_of_one_name_are_counted_in_all_tables() -> None:
+    def ran(name: str, kernels: list[int]) -> Profile:
+        count = len(kernels)
+        columns = {
+            "lane": [0] * count, "kind": [KIND["run"]] * count, "name": [0] * count,
+            "start": range(0, 10 * count, 10), "end": range(5, 10 * count, 10),
+            "value": [0] * count, "kernel": kernels,
+        }  # fmt: skip
+        facts = [KernelFacts("r_4", "CPU") for _ in range(max(kernels) + 1)]
+        for number, each in enumerate(facts):
+            each.origin = f"{number}"
+        events = EventTable.build([Lane("CPU", "device")], ["r_4"], columns, 0)
+        return Profile(name, None, events, facts)
+
+    before, after = ran("before", [0, 1, 0, 2]), ran("after", [0, 1])
+    assert list(before.kernels) == ["r_4", "r_4 #2", "r_4 #3"]
+    (row,) = before.top()
+    assert (row["name"], row["runs"], row["programs"]) == ("r_4", 4, 3)
+    assert before.top(1, 0, 12)[0]["programs"] == 2
+    (changed,) = before.compare(after)
+    assert (changed["runs"], changed["programs"]) == ([4, 2], [3, 2])
+    merged = compare(before, after).merged
+    assert merged.top()[0]["programs"] == 3, "what both ran is one program"
+    assert [kernel.runs for kernel in merged.kernels.values()] == [3, 2, 1]
 
 
 def test_search_finds_all_words_in_any_case_by_time() -> None:

@@ -8,6 +8,7 @@ p.to_chrome("run.json"), p.to_csv("run.csv"), p.save("run.tlab")
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -152,22 +153,41 @@ class Kernel:
         """What it executes, loads and stores, counted by the kernel itself; it runs again, now.
 
         With it stands what the processor and the system count, such as cycles and page faults, or a
-        sentence that says why they do not. Each figure says whether it was measured or counted.
+        sentence that says why they do not. Each figure says whether it was measured or counted. A
+        profile keeps the figures, also in its file: from there they come without the tables.
 
-        Raises: CaptureError for a kernel whose program is not in this process, CounterError for one
-        of a device that cannot count.
+        Raises: CaptureError for a kernel whose program is neither in this process nor was counted
+        before, CounterError for one of a device that cannot count.
         """
         if self.facts.program is None:
-            raise CaptureError(
-                f"the program of {self.name} is not here: counters need it",
-                help="profile the kernel in this process",
-            )
+            return self._kept_counters()
         from tinylab.profiler.counters.counted import count  # here: it loads LLVM
         from tinylab.profiler.counters.measured import measure_program
 
         contents = self._contents()
         found = count(self.facts.program, contents)
-        return found + measure_program(self.facts.program, contents)
+        found = found + measure_program(self.facts.program, contents)
+        figures = [dataclasses.asdict(figure) for figure in found.figures]
+        kept = {"figures": figures, "notes": list(found.notes), "message": ""}
+        self.owner.asked[self.owner.facts.index(self.facts)] = kept
+        return found
+
+    def _kept_counters(self) -> Counters:
+        """The figures that the profile keeps of it.
+
+        Raises: CaptureError if there are none.
+        """
+        from tinylab.profiler.counters.data import Counters, Figure
+
+        kept = self.owner.counters_of(self.owner.facts.index(self.facts)) or {}
+        if not kept.get("figures"):
+            raise CaptureError(
+                f"the program of {self.name} is not here: counters need it",
+                help="profile the kernel in this process",
+            )
+        names = ("name", "value", "unit", "kind", "note")
+        figures = tuple(Figure(*(figure[name] for name in names)) for figure in kept["figures"])
+        return Counters(self.name, figures, notes=tuple(kept.get("notes", ())))
 
     def _contents(self) -> dict[int, bytes]:
         """The bytes of the buffers of its last run that are still there, by slot."""
@@ -199,7 +219,8 @@ class Kernel:
 class Kernels(Mapping[str, Kernel]):
     """Kernels by name, those that took longest first; `columns` is all of them as a table.
 
-    Two programs of one name on one device are "r_64" and "r_64 #2".
+    Two programs of one name are "r_64" and "r_64 #2" here. Tables by name, `Profile.top` and
+    `Profile.compare`, have one row of both, and say that it holds 2 programs.
     """
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
@@ -265,6 +286,8 @@ class Profile:
         self.numbers: dict[int, int] = {}  # of a file: kernels here -> kernels of its record
         # Counters by the number of a kernel in the record, where they were asked for.
         self.counted: dict[int, dict[str, Any]] = {}
+        # The same by the number of a kernel here, where `Kernel.counters` was asked.
+        self.asked: dict[int, dict[str, Any]] = {}
         self._recorder, self._table, self._facts = recorder, table, list(facts)
         self._timeline: Timeline | None = None
         self._making = threading.Lock()
@@ -337,6 +360,17 @@ class Profile:
             return self.numbers.get(self.facts.index(facts))
         known = self.record.kernel_of_serial(facts.serial)
         return None if known is None else known.id
+
+    @property
+    def has_counters(self) -> bool:
+        """Whether counters of any kernel are known."""
+        return bool(self.counted or self.asked)
+
+    def counters_of(self, number: int) -> dict[str, Any] | None:
+        """Figures of a kernel (by its number in `facts`), or why it has none; None if unasked."""
+        recorded = self.recorded_number(self.facts[number])
+        found = None if recorded is None else self.counted.get(recorded)
+        return self.asked.get(number, found)
 
     # *** questions
 

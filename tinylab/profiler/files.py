@@ -91,7 +91,7 @@ def parse_profile(
 def _of(parts: saved.Saved) -> Profile:
     found = Profile(parts.name, None, parts.table, parts.facts)
     found.record, found.numbers = parts.record, parts.numbers
-    found.counted = parts.counted
+    found.counted, found.asked = parts.counted, parts.asked
     return found
 
 

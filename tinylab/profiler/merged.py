@@ -42,7 +42,18 @@ def merge(before: Profile, after: Profile) -> Profile:
     lanes: list[Lane] = []
     names: dict[str, int] = {}
     facts: list[KernelFacts] = []
+    known: dict[tuple[str, str, str], int] = {}
     parts = []
+
+    def number_of(kernel: KernelFacts) -> int:
+        """Its number among those of both runs: a program that both ran is one."""
+        key = (kernel.name, kernel.device, kernel.origin)
+        if kernel.origin and key in known:
+            return known[key]
+        known[key] = len(facts)
+        facts.append(kernel)
+        return known[key]
+
     titles = [before.name, after.name]
     if titles[0] == titles[1]:
         titles = [f"{titles[0]}, before", f"{titles[1]}, after"]
@@ -54,14 +65,14 @@ def merge(before: Profile, after: Profile) -> Profile:
         order = drawn_order(table.lanes)
         part["lane"] = np.argsort(order)[part["lane"]] + len(lanes) if order else part["lane"]
         part["name"] = numbers[part["name"]]
-        part["kernel"] = np.where(part["kernel"] < 0, -1, part["kernel"] + len(facts))
+        own = np.array([*map(number_of, profile.facts), -1], np.int32)
+        part["kernel"] = own[part["kernel"]]
         part["start"], part["end"] = part["start"] - start, part["end"] - start
         parts.append(part)
         lanes += [
             Lane(n.name, n.group if n.group == "marks" else title, n.levels, n.unit)
             for n in (table.lanes[i] for i in order)
         ]
-        facts += profile.facts
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     notices = [*before.table.notices, *after.table.notices]
     table = EventTable.build(lanes, list(names), columns, 0, notices)

@@ -46,7 +46,7 @@ def sections(profile: Profile, interval: Sequence[str] | None = None) -> Iterato
         notes=[*table.notices, *notes],
         shown={"busy": share},
     )
-    if profile.counted:
+    if profile.has_counters:
         yield Section("counters of one run", list(_counter_rows(profile)))
     markers = [(at, name) for at, name in table.markers() if _is_inside(at, stretch)]
     if markers:
@@ -58,7 +58,7 @@ def sections(profile: Profile, interval: Sequence[str] | None = None) -> Iterato
 def _counter_rows(profile: Profile) -> Iterator[Row]:
     """The figures of each kernel that was counted, each with where it comes from; or why not."""
     for name, kernel in profile.kernels.items():
-        found = profile.counted.get(-1 if kernel.number is None else kernel.number)
+        found = profile.counters_of(profile.facts.index(kernel.facts))
         if found is None:
             continue
         nothing = dict.fromkeys(("figure", "value", "unit", "kind"))
@@ -118,6 +118,7 @@ def top_kernels(profile: Profile, count: int, interval: Sequence[str] | None = N
 def _kernel_row(row: dict[str, Any]) -> Row:
     return {
         "kernel": row["name"],
+        "programs": row["programs"],
         "runs": row["runs"],
         "total ns": row["total_ns"],
         "mean ns": round(row["mean_ns"]),
@@ -170,6 +171,8 @@ def comparison(before: Profile, after: Profile, interval: Sequence[str] | None =
             "after/before": row["ratio"],
             "before runs": row["runs"][0],
             "after runs": row["runs"][1],
+            "before programs": row["programs"][0],
+            "after programs": row["programs"][1],
         }
         for row in before.compare(after, None, *(interval or ()))
     ]

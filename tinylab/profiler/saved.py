@@ -72,15 +72,17 @@ def _facts(profile: Profile) -> dict[str, Any]:
         "names": table.names,
         "notices": table.notices,
         "kinds": KINDS,
-        "counted": {
-            number: {key: found[key] for key in _COUNTED if key in found}
-            for number, found in profile.counted.items()
-        },
+        "counted": _plain(profile.counted),
+        "asked": _plain(profile.asked),
         "kernels": [
             [f.name, f.device, f.ops, f.mem, f.lds, f.origin, profile.recorded_number(f)]
             for f in profile.facts
         ],
     }
+
+
+def _plain(counted: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    return {n: {k: row[k] for k in _COUNTED if k in row} for n, row in counted.items()}
 
 
 def _chunks(table: EventTable) -> Any:
@@ -109,6 +111,7 @@ class Saved:
     record: store.StoredRecord | None
     numbers: dict[int, int]
     counted: dict[int, dict[str, Any]]
+    asked: dict[int, dict[str, Any]]
 
 
 def load(path: str | Path) -> Saved:
@@ -171,7 +174,8 @@ def _read(facts: dict[str, Any], record: store.StoredRecord, where: str) -> Save
     table.origin_ns = int(facts["origin_ns"])
     kept = record if facts["recorded"] else None
     counted = _counted(facts.get("counted", {})) if kept else {}
-    return Saved(str(facts["name"]), table, kernels, kept, numbers if kept else {}, counted)
+    asked = {n: found for n, found in _counted(facts.get("asked", {})).items() if n < len(kernels)}
+    return Saved(str(facts["name"]), table, kernels, kept, numbers if kept else {}, counted, asked)
 
 
 def _counted(found: Any) -> dict[int, dict[str, Any]]:

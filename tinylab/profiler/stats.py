@@ -156,6 +156,8 @@ def by_name(
 ) -> list[Json]:
     """Kernels by their total time, longest first: runs, total, mean, median, longest, share.
 
+    Programs of one name are one row, and `programs` says how many they are.
+
     Of a stretch: the runs that touch it; total and share are of their time inside, the others of
     whole runs.
     """
@@ -169,6 +171,8 @@ def by_name(
     names, length = table["name"][rows], end - start
     order = np.lexsort((length, names))
     part = length if stretch is None else inside(start, end, stretch)
+    pairs = np.unique(np.stack([names, table["kernel"][rows]]).astype(np.int64), axis=1)
+    programs = dict(zip(*np.unique(pairs[0], return_counts=True), strict=True))
     names, length, part = names[order], length[order], part[order]
     firsts = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
     counts = np.diff(np.append(firsts, len(names)))
@@ -182,6 +186,7 @@ def by_name(
         {
             "name": table.names[int(names[firsts[i]])],
             "runs": int(counts[i]),
+            "programs": int(programs[names[firsts[i]]]),
             "total_ns": int(totals[i]),
             "mean_ns": float(sums[i] / counts[i]),
             "median_ns": float(medians[i]),
@@ -234,6 +239,7 @@ def _compared(old: str, new: str, before: Json | None, after: Json | None) -> Js
         "name": old if old == new else f"{old} -> {new}",
         "names": [old, new],
         "runs": [before["runs"] if before else 0, after["runs"] if after else 0],
+        "programs": [before["programs"] if before else 0, after["programs"] if after else 0],
         "total_ns": [was, now],
         "mean_ns": [before["mean_ns"] if before else None, after["mean_ns"] if after else None],
         "change_ns": now - was,

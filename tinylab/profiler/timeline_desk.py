@@ -139,7 +139,7 @@ class TimelineDesk:
             "notices": self.notices(),
             "colours": list(COLOURS),
             "top": self.top(None, None)["rows"],
-            "counted": bool(self.profile.counted),
+            "counted": self.profile.has_counters,
             "recorded": self.profile.record is not None,
             "other": self.comparison.before.name if self.comparison is not None else None,
             "running": self.profile.running,
@@ -264,20 +264,22 @@ class TimelineDesk:
             "key": self._key_of(lane, event),
             "end_ns": found["start_ns"] + found["duration_ns"],
             "kernel": recorded,
-            "counters": self._counters(recorded) if known else None,
+            "counters": self._counters(number) if known else None,
             "work": self._work(number, found["duration_ns"]) if known else None,
         }
 
-    def _counters(self, kernel: int | None) -> Json | None:
+    def _counters(self, number: int) -> Json | None:
         """What was counted of a kernel: its figures and what to know of them, or why it was not."""
-        counted = self.profile.counted
-        if not counted:
+        if not self.profile.has_counters:
             return None
-        if kernel is None:
+        found = self.profile.counters_of(number)
+        counted = self.profile.counted
+        if found is None and not counted:
+            return _not_counted("nobody asked for its counters")
+        if found is None and self.profile.recorded_number(self.profile.facts[number]) is None:
             return _not_counted("it was lowered before the record began")
-        if kernel not in counted:
+        if found is None:
             return _not_counted(f"only the {len(counted)} kernels that took longest are")
-        found = counted[kernel]
         return {
             "figures": found.get("figures", []),
             "message": found.get("message", ""),
@@ -288,10 +290,10 @@ class TimelineDesk:
     def _headlines(self) -> dict[str, list[Json]]:
         """The figures that a table of kernels has room for, by name; of twins the longest's."""
         found: dict[str, list[Json]] = {}
-        if not self.profile.counted:
+        if not self.profile.has_counters:
             return found
         for kernel in self.profile.kernels.values():
-            counted = self.profile.counted.get(-1 if kernel.number is None else kernel.number, {})
+            counted = self.profile.counters_of(self.profile.facts.index(kernel.facts)) or {}
             by_name = {figure["name"]: figure for figure in counted.get("figures", [])}
             if by_name:
                 rows = [by_name[name] for name in HEADLINES if name in by_name]

@@ -40,6 +40,7 @@ class TopRow(TypedDict):
 
     name: str
     runs: int
+    programs: int
     total_ns: float
     mean_ns: float
     median_ns: float
@@ -141,6 +142,7 @@ class ComparedRow(TypedDict):
     name: str
     names: list[str]
     runs: list[int]
+    programs: list[int]
     total_ns: list[float]
     mean_ns: list[float | None]
     change_ns: float

@@ -28,6 +28,7 @@ export interface CounterFigure {
 export interface TopRow {
   readonly name: string;
   readonly runs: number;
+  readonly programs: number;
   readonly total_ns: number;
   readonly mean_ns: number;
   readonly median_ns: number;
@@ -120,6 +121,7 @@ export interface ComparedRow {
   readonly name: string;
   readonly names: readonly string[];
   readonly runs: readonly number[];
+  readonly programs: readonly number[];
   readonly total_ns: readonly number[];
   readonly mean_ns: readonly (number | null)[];
   readonly change_ns: number;

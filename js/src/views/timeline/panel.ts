@@ -293,14 +293,29 @@ function nameCell(text: string): HTMLElement {
 const num = (text: string, title?: string): HTMLElement =>
   h("td", { class: "tl-num", title }, text);
 
+/** What stands behind a name that several programs bear: "3 programs". */
+function programsText(programs: readonly number[]): string {
+  if (programs.every((n) => n <= 1)) return "";
+  const [before, after] = programs as [number, number?];
+  if (after === undefined || before === after) return plural(before, "program");
+  return `${before} and ${plural(after, "program")}`;
+}
+
 /** A row that leads to the events of a name. */
 function namedRow(
   context: TimelineContext,
   name: string,
   i: number,
   cells: HTMLElement[],
+  programs: readonly number[],
   sought = name,
 ): HTMLElement {
+  const label = nameCell(name);
+  const more = programsText(programs);
+  if (more) {
+    const title = `${more} of this name: p.kernels has each by itself, in Python`;
+    label.append(" ", h("small", { class: "tl-faint", title }, more));
+  }
   const go = (): void => context.find(sought);
   return h(
     "tr",
@@ -309,7 +324,7 @@ function namedRow(
       tabindex: i === 0 ? "0" : "-1",
       on: { click: go, keydown: (event: KeyboardEvent) => event.key === "Enter" && go() },
     },
-    nameCell(name),
+    label,
     ...cells,
   );
 }
@@ -328,13 +343,19 @@ function kernelsTable(
     ["Longest", "Its longest run, as a whole", "tl-num"],
   ];
   const made = rows.map((row, i) =>
-    namedRow(context, row.name, i, [
-      num(ns(row.total_ns)),
-      num(percent(row.share)),
-      num(count(row.runs)),
-      num(ns(row.median_ns), `mean ${ns(row.mean_ns)}`),
-      num(ns(row.longest_ns)),
-    ]),
+    namedRow(
+      context,
+      row.name,
+      i,
+      [
+        num(ns(row.total_ns)),
+        num(percent(row.share)),
+        num(count(row.runs)),
+        num(ns(row.median_ns), `mean ${ns(row.mean_ns)}`),
+        num(ns(row.longest_ns)),
+      ],
+      [row.programs],
+    ),
   );
   return table("kernels by total time", heads, made);
 }
@@ -370,7 +391,7 @@ function countersTable(context: TimelineContext, rows: readonly TopRow[]): HTMLE
       const figure = row.figures?.find((each) => each.name === name);
       return num(figure ? shortFigure(figure) : "–", figure && figureText(figure));
     });
-    return namedRow(context, row.name, i, cells);
+    return namedRow(context, row.name, i, cells, [row.programs]);
   });
   return table("counters of kernels", heads, made);
 }
@@ -425,7 +446,8 @@ function comparedTable(
       num(row.ratio === null ? "–" : `${digits(row.ratio)} ×`),
       num(row.runs.map(count).join(" · ")),
     ];
-    const made = namedRow(context, row.name, i, cells, row.names[row.runs[1] ? 1 : 0]);
+    const sought = row.names[row.runs[1] ? 1 : 0];
+    const made = namedRow(context, row.name, i, cells, row.programs, sought);
     if (row.ratio !== null && row.ratio < 0.95) made.classList.add("tl-faster");
     if (row.ratio !== null && row.ratio > 1.05) made.classList.add("tl-slower");
     return made;

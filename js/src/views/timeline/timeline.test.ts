@@ -223,6 +223,7 @@ describe("a profile with counters", () => {
   const row = {
     name: "r_4",
     runs: 2,
+    programs: 1,
     total_ns: 10,
     mean_ns: 5,
     median_ns: 5,
@@ -293,6 +294,14 @@ describe("a profile with counters", () => {
     expect(el.querySelector(".tl-event")!.textContent).toContain("was not counted");
   });
 
+  it("says how many programs bear a name", () => {
+    const { session: made } = session();
+    made.load({ ...overview, top: [{ ...row, programs: 3 }, row] });
+    const el = document.createElement("div");
+    document.body.append(el);
+    mountTimeline(el, made, NEVER);
+    expect(cells(el, "td.tl-kernel-name")).toEqual(["r_4 3 programs", "r_4"]);
+  });
   it("gives way to the difference where two runs are shown", () => {
     expect(firstTab(counted)).toBe("counters");
     expect(firstTab(overview)).toBe("kernels");
