@@ -12,6 +12,7 @@ from tests.profiler.captures import FAMILIES, specs
 from tinylab.errors import CaptureError
 from tinylab.profiler.sqtt.decode import open_stream, packets
 from tinylab.profiler.sqtt.encode import (
+    MOST_CYCLES,
     ExecSpec,
     InstSpec,
     MarkSpec,
@@ -121,6 +122,34 @@ def test_what_a_family_cannot_say_is_refused() -> None:
         writer.packet("WAVERDY", 50, mask=1)
     with pytest.raises(OverflowError, match="99"):
         writer.packet("IMMEDIATE", 100, wave=99)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("gap", [2**16, 2**20, 2**36, 2**37, 10**9, 10**12, MOST_CYCLES - 4096])
+def test_a_gap_of_any_length_takes_few_packets(family: str, gap: int) -> None:
+    end = gap // 4 * 4 + 400
+    data = encode(family, [WaveSpec(400, end), WaveSpec(end + 4, end + 2000)])
+    assert len(data) < 40_000
+    trace = Trace(data).index()
+    waves = trace.waves()
+    assert (waves.start.tolist(), waves.end.tolist()) == ([400, end + 4], [end, end + 2000])
+    assert trace.faults == []
+
+
+def test_a_gap_after_a_timestamp_is_crossed_by_another() -> None:
+    marks = [MarkSpec(400, 77_000_000)]
+    data = encode("cdna", [*marks, WaveSpec(800, 10**11)])
+    assert len(data) < 4000
+    assert Trace(data).index().waves().end.tolist() == [10**11]
+
+
+def test_times_and_values_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(CaptureError, match=f"is too late: .* up to cycle {MOST_CYCLES}"):
+        encode("rdna3", [WaveSpec(8, 2**60)])
+    with pytest.raises(CaptureError, match="a gap of 99999999600 cycles would be 98039216 packets"):
+        encode("cdna", [WaveSpec(400, 10**11), MarkSpec(10**11 + 4, 0)])
+    with pytest.raises(CaptureError, match="cannot be written: 99 does not fit"):
+        encode("rdna3", [InstSpec(8, "SALU", slot=99)])
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -20,6 +20,10 @@ from tinylab.profiler.sqtt.packets import (
     Table,
 )
 
+MOST_CYCLES = 1 << 47  # a counter of CDNA has 48 bits
+_MISC = 255 * 4  # cycles that one packet of CDNA's can pass
+_LONG_GAP, _MOST_MISC = 64 * _MISC, 1 << 18
+_TIME_RESET = 1  # type of a MISC packet before a timestamp
 _BLOCK = 32  # streams come in blocks of that many bytes
 _IMMEDIATE = 3  # state of a slot in an ISSUE packet
 
@@ -91,6 +95,10 @@ class Writer:
             raise CaptureError(f"there is no packet table {family!r}")
         self.table: Table = TABLES[family]
         self.clock = 0
+        # Of CDNA: the counter less the clock, once the first timestamp has fixed it; whether a
+        # timestamp of the writer's own may be that first one.
+        self.offset: int | None = None
+        self.may_anchor = False
         self._nibbles = bytearray()
         if self.table.rdna:
             self.raw("LAYOUT_HEADER", layout=int(self.table.layout), sel_a=6)
@@ -121,16 +129,44 @@ class Writer:
         self.clock = time
 
     def advance(self, cycles: int) -> None:
-        """Time that no packet of interest brings."""
+        """Time that no packet of interest brings.
+
+        Raises: CaptureError on CDNA for a gap of more packets than are worth it.
+        """
         if not self.table.rdna:
-            while cycles:
-                now = min(cycles, 255 * 4)
-                self.raw("MISC", now)
-                cycles -= now
+            self._advance_by_units(cycles)
         elif 4 <= cycles <= 19:
             self.raw("TS_DELTA_SHORT", cycles)
         else:
+            most = _reach(self.table.by_name["TS_DELTA_OR_MARK"])
+            while cycles > most:
+                self.raw("TS_DELTA_OR_MARK", most)
+                cycles -= most
             self.raw("TS_DELTA_OR_MARK", cycles)
+
+    def _advance_by_units(self, cycles: int) -> None:
+        """On CDNA a long gap is a counter that ran out, and a timestamp with the new position."""
+        if cycles > _LONG_GAP and self.offset is None and self.may_anchor:
+            self._stamp(self.clock)
+        if cycles > _LONG_GAP and self.offset is not None:
+            counter = self.clock + cycles + 4 + self.offset
+            if counter < 1 << self.table.by_name["TIMESTAMP"].fields["timestamp"].width:
+                self.raw("MISC", _MISC, misc_type=_TIME_RESET)
+                self.raw("TIMESTAMP", timestamp=counter)
+                return
+        if cycles > _MOST_MISC * _MISC:
+            raise CaptureError(
+                f"a gap of {cycles} cycles would be {-(-cycles // _MISC)} packets",
+                help="put a MarkSpec with a small counter before the gap",
+            )
+        whole, rest = divmod(cycles, _MISC)
+        for now in (*[_MISC] * whole, *([rest] if rest else [])):
+            self.raw("MISC", now)
+
+    def _stamp(self, counter: int) -> None:
+        self.raw("TIMESTAMP", timestamp=counter)
+        if self.offset is None:
+            self.offset = counter - self.clock
 
     def mark(self, time: int, counter: int) -> None:
         """A sample of the constant-rate counter."""
@@ -149,14 +185,18 @@ class Writer:
     def _timestamp(self, time: int, gap: int, counter: int) -> None:
         if gap:
             self.advance(gap)
-        self.raw("TIMESTAMP", timestamp=counter)
         self.clock = time
+        self._stamp(counter)
 
     def _gap(self, time: int, name: str) -> int:
         gap = time - self.clock
         unit = 1 if self.table.rdna else 4
         if gap < 0 or gap % unit:
             raise CaptureError(f"a {name} at {time} cannot follow a packet at {self.clock}")
+        if time > MOST_CYCLES:
+            raise CaptureError(
+                f"a {name} at {time} is too late: a stream is written up to cycle {MOST_CYCLES}"
+            )
         return gap
 
     def finish(self) -> bytes:
@@ -201,17 +241,23 @@ def encode(family: str, specs: Iterable[Spec], stream: int = 0) -> bytes:
     Times are cycles from the start of the stream; on CDNA multiples of four. What happens in one
     cycle is written in this order: ends of waves, registers, starts, then in the order given.
 
-    Raises: CaptureError for what the family has no packet for, and for two waves in one slot.
+    Raises: CaptureError for what the family has no packet for, what does not fit in one, times
+    beyond `MOST_CYCLES`, and two waves in one slot.
     """
     writer = Writer(family, stream)
     specs = list(specs)
+    writer.may_anchor = not any(isinstance(spec, MarkSpec) for spec in specs)
     _refuse_shared_slots([spec for spec in specs if isinstance(spec, WaveSpec)])
     plans = [p for spec in specs for p in _plans(writer.table, spec)]
     for plan in sorted(plans, key=lambda p: (p.time, p.rank)):
-        if plan.name == "":
-            writer.mark(plan.time, plan.values["counter"])
-        else:
-            writer.packet(plan.name, plan.time, **plan.values)
+        try:
+            if plan.name == "":
+                writer.mark(plan.time, plan.values["counter"])
+            else:
+                writer.packet(plan.name, plan.time, **plan.values)
+        except OverflowError as error:
+            name = plan.name or "marker"
+            raise CaptureError(f"a {name} at {plan.time} cannot be written: {error}") from None
     return writer.finish()
 
 
