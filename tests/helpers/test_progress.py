@@ -70,3 +70,18 @@ def test_in_a_notebook_one_output_is_drawn_again(monkeypatch, capsys):
     assert "&lt;steps&gt;" in last["text/html"]
     tqdm(total=2).write("a note")
     assert capsys.readouterr().out == "a note\n"
+
+
+def test_a_bar_that_is_not_left_is_gone_at_the_end(monkeypatch, capsys):
+    assert list(tqdm([1, 2], desc="read", leave=False)) == [1, 2]
+    assert capsys.readouterr().err.endswith("\r\033[K")
+    page = Page()
+    fake = types.ModuleType("IPython")
+    fake.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    fake.display = types.ModuleType("IPython.display")
+    fake.display.display = page.display
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.setitem(sys.modules, "IPython.display", fake.display)
+    assert list(tqdm([1, 2], desc="read", leave=False)) == [1, 2]
+    assert len(page.shown) > 1
+    assert page.shown[-1] == {"text/plain": ""}

@@ -40,6 +40,11 @@ class _Cell:
         else:
             self._handle.update(bundle, raw=True)
 
+    def clear(self) -> None:
+        """Take the bar away."""
+        if self._handle is not None:
+            self._handle.update({"text/plain": ""}, raw=True)
+
 
 def _bar(done: float | None, line: str, close: bool) -> str:
     width = 100 if done is None else 100 * min(done, 1.0)
@@ -57,7 +62,8 @@ def _bar(done: float | None, line: str, close: bool) -> str:
 class tqdm(Generic[T]):
     """A progress bar around an iterable, drawn at most ``rate`` times a second.
 
-    On stderr of a terminal; in a notebook, a bar in the cell's output.
+    On stderr of a terminal; in a notebook, a bar in the cell's output. Without ``leave`` it is gone
+    when all is done.
 
     for x in tqdm(files, desc="read"): ...
     """
@@ -71,9 +77,10 @@ class tqdm(Generic[T]):
         unit_scale: bool = False,
         total: int | None = None,
         rate: int = 100,
+        leave: bool = True,
     ) -> None:
         self.iterable, self.unit, self.unit_scale, self.rate = iterable, unit, unit_scale, rate
-        self.disable = bool(disable)
+        self.disable, self.leave = bool(disable), leave
         self.total = (
             total if total is not None else getattr(iterable, "__len__", lambda: 0)() or None
         )
@@ -113,10 +120,18 @@ class tqdm(Generic[T]):
         if self._cell is not None:
             self._cell.show(self.n / self.total if self.total else None, line, close)
         else:
-            stderr_log("\r" + line + ("\n" if close else ""))
+            stderr_log("\r" + line + ("\n" if close and self.leave else ""))
+        if close and not self.leave:
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._cell is not None:
+            self._cell.clear()
+        else:
+            stderr_log("\r\033[K")
 
     def close(self) -> None:
-        """The last picture, which stays."""
+        """The last picture, which stays if it is to be left."""
         self.update(close=True)
 
     def write(self, s: str) -> None:

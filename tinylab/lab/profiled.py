@@ -22,6 +22,7 @@ def count_kernels(profile: Profile, most: int = MOST_KERNELS) -> dict[int, dict[
     desk = desk_of(profile.record)
     numbers = [k.number for k in profile.kernels.values() if k.number is not None]
     chosen = list(dict.fromkeys(numbers))[:most]
-    for number in tqdm(chosen, desc="counting", unit=" kernels", disable=len(chosen) < 2):
+    few = len(chosen) < 2
+    for number in tqdm(chosen, desc="counting", unit=" kernels", disable=few, leave=False):
         profile.counted[number] = desk.answer("count", {"kernel": number})
     return profile.counted

@@ -16,7 +16,8 @@ LARGE = 4 << 20  # bytes; below that reading takes less than a second
 def reading_bar(name: str) -> Iterator[Callable[[float], None]]:
     """A bar that is told the share that was read; nothing for scripts."""
     watched = sys.stderr.isatty() or "ipykernel" in sys.modules
-    with tqdm[None](desc=f"reading {name}", total=100, unit="%", disable=not watched) as bar:
+    title = f"reading {name}"
+    with tqdm[None](desc=title, total=100, unit="%", disable=not watched, leave=False) as bar:
         yield lambda share: bar.update(int(100 * share) - bar.n)
 
 
