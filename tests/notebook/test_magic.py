@@ -292,7 +292,7 @@ def test_a_record_that_cannot_be_drawn_hides_nothing(
     assert isinstance(shell.user_ns["rec"], Record)
 
 
-def test_captures_display_as_their_viewer(shell: InteractiveShell) -> None:
+def test_captures_display_as_their_viewer(shell: InteractiveShell, tmp_path: Path) -> None:
     """In a terminal as text; the browser's tests see the widget."""
     from tinylab.profiler.demo import FOLDER
 
@@ -309,6 +309,10 @@ def test_captures_display_as_their_viewer(shell: InteractiveShell) -> None:
     assert len(result.result.captures) == 2
     result, _ = show("%tinycapture /nowhere")
     assert "nowhere" in str(result.error_in_exec)
+    for name, text in (("run.json", '{"traceEvents": []}'), ("list.json", "[]"), ("run.tlab", "")):
+        (tmp_path / name).write_text(text)
+        result, _ = show(f"%tinycapture '{tmp_path / name}'")
+        assert "load_profile and `tinylab view` open it" in str(result.error_in_exec)
     result, _ = show("%tinycapture")
     assert "takes the folder" in str(result.error_in_exec)
 

@@ -19,7 +19,7 @@ from tinylab.profiler.code.disassemble import Disassembly, disassemble
 from tinylab.profiler.code.elf import CodeObject, read_code_object
 from tinylab.profiler.code.sizes import decode_instructions, generation_of
 from tinylab.profiler.counters.pmc import Readout, ScheduleEntry, read_schedule
-from tinylab.profiler.regular import map_file
+from tinylab.profiler.regular import map_file, open_file
 from tinylab.profiler.sqtt.trace import NO_PROGRAM, Trace
 from tinylab.profiler.sqtt.walk import Program
 
@@ -259,7 +259,10 @@ def read_capture(path: str | Path, family: str | None = None) -> Capture:
         near = sorted(p.parent.name for p in path.glob("*/capture.json")) if path.is_dir() else []
         help = f"there are captures in {', '.join(near[:8])}" if near else None
         raise CaptureError(f"there is no {file.name} in {file.parent}", help=help)
+    _refuse_others(file)
     found = read_json(file)
+    if "traceEvents" in found:
+        raise CaptureError(f"{file.name} is a trace of Chrome's, not a capture", help=_PROFILE)
     clock = found.inner("clock")
     return Capture(
         folder=file.parent,
@@ -271,6 +274,29 @@ def read_capture(path: str | Path, family: str | None = None) -> Capture:
         counters=_each(found, "pmc", _counters),
         offsets_ns={q.text("queue"): q.number("cpu_offset_ns") for q in clock.each("queues")},
     )
+
+
+_PROFILE = "tinylab.profiler.load_profile and `tinylab view` open it as a timeline"
+_CAPTURE = "a capture is a folder with a capture.json, or a .sqtt file"
+
+
+def _refuse_others(file: Path) -> None:
+    """Raises: CaptureError for a file that is a profile, a part of a capture, or neither."""
+    with open_file(file) as opened:
+        head = opened.read(4096).lstrip()
+    if file.suffix == ".json":
+        # Told by its beginning: a trace may be longer than any capture.json.
+        is_trace = head[:1] == b"[" or b'"traceEvents"' in head
+        if file.name != "capture.json" and is_trace:
+            raise CaptureError(f"{file.name} is a trace of Chrome's, not a capture", help=_PROFILE)
+        return
+    if file.suffix in (".tlab", ".gz", ".pftrace"):
+        raise CaptureError(f"{file.name} is a profile, not a capture", help=_PROFILE)
+    if file.with_name("capture.json").exists():
+        raise CaptureError(
+            f"{file.name} is a part of a capture", help=f"open the capture, {file.parent}"
+        )
+    raise CaptureError(f"{file.name} is no capture", help=_CAPTURE)
 
 
 def _each(found: Checked, key: str, read: Callable[[Checked], T]) -> tuple[T, ...]:

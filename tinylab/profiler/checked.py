@@ -25,6 +25,8 @@ def read_json(path: Path) -> Checked:
         raise CaptureError(f"{path.name} has more than {_MOST_BYTES} bytes")
     try:
         value = json.loads(data)
+    except UnicodeDecodeError:
+        raise CaptureError(f"{path.name} is no JSON: it is no text") from None
     except (ValueError, RecursionError) as e:
         raise CaptureError(f"{path.name} is no JSON: {e}") from None
     if not isinstance(value, dict):
@@ -93,5 +95,7 @@ class Checked:
             yield Checked(item, f"{self.where}: {key}[{i}]")
 
     def _wrong(self, key: str, wanted: str) -> CaptureError:
+        if key not in self.value and "[" not in key:
+            return CaptureError(f"{self.where}: {key} is missing, it should be {wanted}")
         found = json.dumps(self.value.get(key), default=str)[:60]
         return CaptureError(f"{self.where}: {key} is {found}, not {wanted}")
