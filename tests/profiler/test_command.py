@@ -163,6 +163,48 @@ def test_an_engine_without_instructions_says_which_has_them(
         assert "instructions were traced on se0" in notes
 
 
+@recorded
+def test_an_engine_without_instructions_is_listed_with_where_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = [
+        json.loads(line) for line in run(capsys, str(RECORDED / "gfx950" / "gemm_run_0"), "--json")
+    ]
+    notes = {row["source"]: row for row in found if row.get("kind") == "SQTT"}
+    assert "instructions were traced on se0" in notes["se1"]["note"]
+    for row in notes.values():
+        assert bool(row["instructions"]) != ("instructions were traced on" in row["note"])
+
+
+@pytest.mark.parametrize("option", [["-s", "se0"], ["-n", "3"], ["-t", "3"], ["--family", "cdna"]])
+def test_an_option_is_given_once(capsys: pytest.CaptureFixture[str], option: list[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["profile", str(FOLDER), *option, *option])
+    assert "is given twice, and takes one value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("pmc0.bin", "pmc0.bin is a part of a capture"),
+        ("program0.co", "program0.co is a part of a capture"),
+        ("../README.md", "README.md is no capture"),
+    ],
+)
+def test_what_is_no_capture_says_what_it_is(
+    capsys: pytest.CaptureFixture[str], name: str, sentence: str
+) -> None:
+    assert main(["profile", str(FOLDER / name)]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_the_package_is_the_command() -> None:
+    command = [sys.executable, "-m", "tinylab", "profile", str(FOLDER), "-s", "pmc0", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout.splitlines()[0])["table"] == "pmc0"
+
+
 def test_the_summary_asks_no_disassembler(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +287,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         (["-i"], "--instructions is of one stream"),
         (["--family", "rdna3"], "--family is for bare .sqtt files"),
         (["--summary-json", "-s", "se0"], "--source does nothing beside --summary-json"),
+        (["-s", "pmc0", "-i"], "--instructions is of one stream, and pmc0 holds counters"),
+        (["-s", "pmc0", "-t", "1"], "--source does nothing beside --top"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(

@@ -153,6 +153,20 @@ def test_sums_of_nested_events_are_said_to_be(
     assert run(capsys, file)[0] == "a.json: 1 event, 10 µs"
 
 
+def test_events_that_begin_inside_others_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    events = [
+        {"name": "outer", "ph": "X", "ts": 0, "dur": 100, "pid": 1, "tid": 1},
+        {"name": "late", "ph": "X", "ts": 60, "dur": 80, "pid": 1, "tid": 1},
+        {"ph": "X", "dur": 3, "pid": 1, "tid": 1},
+    ]
+    (tmp_path / "run.json").write_text(json.dumps(events))
+    text = "\n".join(run(capsys, tmp_path / "run.json"))
+    assert "1 event of thread 1 begins inside another and ends after it" in text
+    assert "event 2, '': it has no ts" in text
+
+
 def test_two_profiles_are_compared(capsys: pytest.CaptureFixture[str], files: Path) -> None:
     found = rows(run(capsys, files / "run.tlab", files / "run.json", "--json"))
     assert [(r["kernel"], r["after/before"]) for r in found] == [("r_4", 1.0), ("E_8", 1.0)]

@@ -219,7 +219,9 @@ class _Reader:
             return
         problem = taken(self, event)
         if problem:
-            self._refuse(f"event {self._number - 1}, {str(event.get('name'))[:30]!r}: {problem}")
+            self._refuse(
+                f"event {self._number - 1}, {str(event.get('name', ''))[:30]!r}: {problem}"
+            )
 
     def _refuse(self, sentence: str) -> None:
         self.bad += 1
@@ -240,20 +242,20 @@ class _Reader:
         start, length = _ns(event.get("ts")), _ns(event.get("dur"))
         if start is None or length is None or length < 0:
             word = "ts" if start is None else "dur"
-            return f"{word} is {str(event.get(word))[:20]}"
+            return _wrong(event, word)
         return self._add(_thread(event), event, start, start + length)
 
     def _instant(self, event: dict[str, Any]) -> str:
         at = _ns(event.get("ts"))
         if at is None:
-            return f"ts is {str(event.get('ts'))[:20]}"
+            return _wrong(event, "ts")
         return self._add(_thread(event), event, at, at, "mark")
 
     def _counter(self, event: dict[str, Any]) -> str:
         at, args = _ns(event.get("ts")), event.get("args")
         if at is None or not isinstance(args, dict):
             return "a counter without ts or args"
-        title = str(event.get("name"))
+        title = str(event.get("name", ""))
         for series, value in args.items():
             if isinstance(value, bool) or not isinstance(value, int | float):
                 return f"{series} is {str(value)[:20]}"
@@ -267,7 +269,7 @@ class _Reader:
     def _begin_or_end(self, event: dict[str, Any]) -> str:
         at = _ns(event.get("ts"))
         if at is None:
-            return f"ts is {str(event.get('ts'))[:20]}"
+            return _wrong(event, "ts")
         # Kept until all are there: a file need not be in the order of time.
         is_begin = event["ph"] in "Bb"
         name = str(event.get("name", ""))
@@ -399,6 +401,11 @@ _PHASES: dict[str, Callable[[_Reader, dict[str, Any]], str]] = {
     "C": _Reader._counter,
     "M": _Reader._metadata,
 }
+
+
+def _wrong(event: dict[str, Any], key: str) -> str:
+    """What is wrong with a value that should be a time."""
+    return f"{key} is {str(event[key])[:20]}" if key in event else f"it has no {key}"
 
 
 def _counted(found: list[str], one: str, many: str) -> str:

@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import functools
+from typing import Any
 
 FAMILIES = ("rdna3", "rdna4", "cdna")
+
+
+class _Once(argparse.Action):
+    """An option whose second value would silently take the place of the first."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Keeps the value; a second one ends the command with a sentence."""
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"--{self.dest} is given twice, and takes one value: leave one out")
+        setattr(namespace, self.dest, values)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,21 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="saved profile (.tlab), trace of Chrome's (.json, .json.gz), capture folder, "
         "capture.json or .sqtt file; several are compared",
     )
-    add("-s", "--source", metavar="NAME", help="show one source, such as se1, pmc0, 'CPU kernels'")
+    once = functools.partial(add, action=_Once)
+    once("-s", "--source", metavar="NAME", help="show one source, such as se1, pmc0, 'CPU kernels'")
     add("-i", "--instructions", action="store_true", help="with -s: sums, a row an instruction")
-    add("-t", "--top", type=_count, metavar="N", help="the N kernels that took longest")
-    add(
+    once("-t", "--top", type=_count, metavar="N", help="the N kernels that took longest")
+    once(
         "--interval",
         nargs=2,
         metavar=("A", "B"),
         help="of a profile: from the marker A to the next marker B",
     )
-    add("--chrome", metavar="FILE", help="write a profile as a trace for Chrome and Perfetto")
-    add("--csv", metavar="FILE", help="write the events of a profile, a line each")
-    add("-n", "--limit", type=_count, metavar="N", help="at most N rows of a table")
+    once("--chrome", metavar="FILE", help="write a profile as a trace for Chrome and Perfetto")
+    once("--csv", metavar="FILE", help="write the events of a profile, a line each")
+    once("-n", "--limit", type=_count, metavar="N", help="at most N rows of a table")
     add("--summary-json", action="store_true", help="all results as one JSON object a capture")
     add("--json", action="store_true", help="a JSON object a row instead of tables")
-    add("--family", choices=FAMILIES, help="packet table of a bare .sqtt file")
+    once("--family", choices=FAMILIES, help="packet table of a bare .sqtt file")
 
 
 def _count(text: str) -> int:

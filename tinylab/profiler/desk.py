@@ -149,8 +149,8 @@ class Desk:
         tag = stream.info.exec_tag
         others = [s for s in self.streams if s.capture is stream.capture and s is not stream]
         others = [s for s in others if s.info.exec_tag == tag and s.info.itrace]
-        names = [s.name for s in others if s.has_instructions]
-        return [f"instructions were traced on {_listed(names)}"] if names else []
+        where = report.traced_on([s.name for s in others if s.has_instructions])
+        return [where] if where else []
 
     def window(
         self,
@@ -401,9 +401,3 @@ def _program_name(capture: Capture, number: int) -> str:
 
 def _whole(time: float) -> int:
     return int(min(max(float(time), 0.0), float(1 << 53)))
-
-
-def _listed(names: Sequence[str]) -> str:
-    """As a list in words: "se0, se1 and se4"."""
-    few = [*names[:8], f"{len(names) - 8} more"] if len(names) > 9 else list(names)
-    return " and ".join([", ".join(few[:-1]), few[-1]] if len(few) > 1 else few)

@@ -43,7 +43,7 @@ def sections(profile: Profile, interval: Sequence[str] | None = None) -> Iterato
     yield Section(
         f"{profile.name}{where}: {pluralize('event', count)}, {length}",
         rows,
-        notes=[*table.notices, *notes],
+        notes=[*table.notices, *profile.timeline.notices(), *notes],
         shown={"busy": share},
     )
     if profile.has_counters:

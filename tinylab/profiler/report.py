@@ -86,8 +86,21 @@ def _source_rows(capture: Capture) -> Iterator[Row]:
     """A row a source; of one that cannot be read, why."""
     for c in capture.counters:
         yield _source_row(c, "PMC", _counters_found(capture, c))
-    for s in capture.streams:
-        yield _source_row(s, "SQTT", _stream_found(capture, s))
+    streams = [_source_row(s, "SQTT", _stream_found(capture, s)) for s in capture.streams]
+    for row in streams:
+        if row["instructions"] == 0:
+            beside = [r for r in streams if r["exec"] == row["exec"] and r["instructions"]]
+            where = traced_on([str(r["source"]) for r in beside])
+            row["note"] = "; ".join(filter(None, [row["note"], where]))
+        yield row
+
+
+def traced_on(names: Sequence[str]) -> str:
+    """Where the instructions are that a stream does not have: "… on se0, se1 and se4"; or ""."""
+    if len(names) > 9:
+        names = [*names[:8], f"{len(names) - 8} more"]
+    words = " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    return f"instructions were traced on {words}" if names else ""
 
 
 def _source_row(source: StreamInfo | CountersInfo, kind: str, found: Row) -> Row:

@@ -125,6 +125,8 @@ def _refuse_unused(args: argparse.Namespace) -> None:
     if args.summary_json:
         names = ("source", "instructions", "top", "interval", "chrome", "csv", "limit")
         _refuse(args, names, "does nothing beside --summary-json, which is all results")
+    if args.top is not None:
+        _refuse(args, ("source",), "does nothing beside --top, which is of all kernels")
     if len(profiles) < len(paths):
         why = "is for profiles, and captures have no markers or events of that kind"
         _refuse(
@@ -181,6 +183,11 @@ def _refuse(
 def _source(capture: Capture, name: str, instructions: bool) -> Iterator[Section]:
     for counters in capture.counters:
         if report.source_name(counters) == name:
+            if instructions:
+                raise CaptureError(
+                    f"--instructions is of one stream, and {name} holds counters",
+                    help=f"-s {name} alone prints them",
+                )
             yield from report.counter_sections(capture, counters)
             return
     desk = desk_of(capture)

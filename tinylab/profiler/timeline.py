@@ -224,6 +224,19 @@ class Timeline:
         parts = [order[bounds[i] : bounds[i + 1]] for i in range(count)]
         return LaneRows([Row(numbers[p], start[p], end[p]) for p in parts], overlapping)
 
+    def notices(self) -> list[str]:
+        """What lies in no order that a picture can have: events that begin inside others."""
+        found = []
+        for number, lane in enumerate(self.table.lanes):
+            count = self.lane(number).overlapping
+            if count == 1:
+                found.append(f"1 event of {lane.name} begins inside another and ends after it")
+            elif count:
+                found.append(
+                    f"{count} events of {lane.name} begin inside others and end after them"
+                )
+        return found
+
     def prepare(self) -> None:
         """Work out the rows of all lanes, so that the first window is as quick as later ones."""
         for lane in range(len(self.table.lanes)):

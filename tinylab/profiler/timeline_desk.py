@@ -171,16 +171,7 @@ class TimelineDesk:
 
     def notices(self) -> list[str]:
         """What a reader must know: what was dropped, could not be read, is not shown."""
-        found = list(self.table.notices)
-        for lane in range(len(self.table.lanes)):
-            overlapping = self.timeline.lane(lane).overlapping
-            if overlapping:
-                name = self.table.lanes[lane].name
-                found.append(
-                    f"1 event of {name} begins inside another and ends after it"
-                    if overlapping == 1
-                    else f"{overlapping} events of {name} begin inside others and end after them"
-                )
+        found = [*self.table.notices, *self.timeline.notices()]
         rows = sum(max(1, self.timeline.row_count(lane)) for lane in self.order)
         if rows > len(self.places):
             found.append(f"{rows - len(self.places)} of {rows} rows are not drawn")
