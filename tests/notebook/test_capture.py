@@ -11,7 +11,7 @@ import pytest
 
 from tests.notebook.browser import Notebook
 from tests.notebook.conftest import Opener
-from tests.profiler.captures import FOLDERS, RECORDED
+from tests.profiler.captures import FOLDERS, RECORDED, recorded
 from tinylab.profiler.demo import FOLDER
 
 pytestmark = pytest.mark.browser
@@ -89,6 +89,49 @@ def test_a_capture_in_both_themes(notebook: Opener, folder: Path, shots: Path) -
         assert not low, low
         nb.keys("k")
     nb.theme("light")
+    nb.check()
+
+
+def test_keys_work_on_when_the_focused_pane_is_hidden(notebook: Opener) -> None:
+    nb = open_capture(notebook, FOLDER)
+    view = shown(nb)
+    view.locator(".tl-listing-line").first.click()
+    tab = "tab => document.querySelector('.tinylab').dataset.tab === tab"
+    for wanted in ("counters", "trace", "counters"):
+        nb.page.keyboard.press("k")
+        nb.page.wait_for_function(tab, arg=wanted)
+        nb.page.wait_for_timeout(150)
+        if wanted == "counters":
+            view.locator(".tl-counter").first.focus()
+    nb.page.keyboard.press("k")
+    nb.page.keyboard.press("/")
+    nb.page.wait_for_function(
+        "() => document.activeElement.closest('.tinylab')?.dataset.tab === 'trace'"
+    )
+    nb.check()
+
+
+@recorded
+def test_cards_of_several_runs_stay_in_their_borders(notebook: Opener, shots: Path) -> None:
+    names = ("gfx1100/gemm_run_0", "gfx1200/gemm_run_0", "gfx1200/handwritten_run_0")
+    nb = open_capture(notebook, *(RECORDED / name for name in names))
+    nb.page.set_viewport_size({"width": 1300, "height": 1000})
+    view = shown(nb)
+    nb.keys("k")
+    boxes = view.locator(".tl-readout input")
+    for number in range(boxes.count()):
+        if not boxes.nth(number).is_checked():
+            boxes.nth(number).click()
+    nb.page.wait_for_function("() => document.querySelector('.tl-derived small')")
+    nb.page.wait_for_timeout(300)
+    view.screenshot(path=str(shots / "counters_compared.png"))
+    over = view.evaluate(
+        """root => [...root.querySelectorAll('.tl-derived')].filter(card => {
+          const box = card.getBoundingClientRect();
+          return [...card.querySelectorAll('b > *')].some(
+            each => each.getBoundingClientRect().right > box.right); }).map(c => c.textContent)"""
+    )
+    assert over == []
     nb.check()
 
 
