@@ -13,7 +13,7 @@ import tinylab
 from tests.profiler.profiles import levels, many, profile, table
 from tinylab import Context, Tensor
 from tinylab.errors import CaptureError
-from tinylab.profiler import Profile, compare, load_profile, stats
+from tinylab.profiler import Profile, compare, load_profile, stats, still
 from tinylab.profiler.recorder import KernelFacts
 from tinylab.profiler.table import KIND, EventTable, Lane, lane_labels
 from tinylab.profiler.timeline_desk import TimelineDesk
@@ -110,6 +110,8 @@ def test_programs_of_one_name_are_counted_in_all_tables() -> None:
     assert before.top(1, 0, 12)[0]["programs"] == 2
     (changed,) = before.compare(after)
     assert (changed["runs"], changed["programs"]) == ([4, 2], [3, 2])
+    assert "r_4 (3 programs)" in still.text(before)
+    assert "r_4 (3 programs)" in still.text(compare(before, after))
     merged = compare(before, after).merged
     assert merged.top()[0]["programs"] == 3, "what both ran is one program"
     assert [kernel.runs for kernel in merged.kernels.values()] == [3, 2, 1]

@@ -81,6 +81,11 @@ def _first_line(shown: Profile | Comparison) -> str:
     return f"{line}; nothing was computed while it listened" if is_empty(shown) else line
 
 
+def _named(row: dict[str, Any], programs: int) -> str:
+    """A kernel's name, and how many programs bear it if they are several."""
+    return f"{row['name']} ({programs} programs)" if programs > 1 else str(row["name"])
+
+
 def _rows(shown: Profile | Comparison) -> list[tuple[str, ...]]:
     if isinstance(shown, Comparison):
         return [_COMPARED, *map(_compared, shown.rows[:_TOP])]
@@ -100,7 +105,7 @@ def _figures(row: dict[str, Any], names: Iterable[str]) -> Iterator[str]:
 
 def _top(row: dict[str, Any]) -> tuple[str, ...]:
     return (
-        row["name"],
+        _named(row, row["programs"]),
         time_text(row["total_ns"]),
         f"{100 * row['share']:.1f} %",
         str(row["runs"]),
@@ -112,7 +117,7 @@ def _top(row: dict[str, Any]) -> tuple[str, ...]:
 def _compared(row: dict[str, Any]) -> tuple[str, ...]:
     ratio = "" if row["ratio"] is None else f"{row['ratio']:.2f} x"
     runs = " · ".join(map(str, row["runs"]))
-    return (row["name"], *map(time_text, row["total_ns"]), ratio, runs)
+    return (_named(row, max(row["programs"])), *map(time_text, row["total_ns"]), ratio, runs)
 
 
 def time_text(ns: float) -> str:
