@@ -317,16 +317,12 @@ def legal(kernel: UOp, tries: list[Opt], device: str) -> tuple[Opt, ...]:
     return those_that_apply(scheduler(kernel, device), tries)
 
 
-@pytest.mark.parametrize("op", [OptOps.UNROLL, OptOps.UPCAST])
-@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
-def test_lanes_of_one_change_nothing(op: OptOps, device: str) -> None:
-    kernel = row_reduce(Ops.ADD, 3, 17)
-    arrays = random_arrays(kernel, 0)
-    wanted = [a.copy() for a in arrays]
-    run_kernel(kernel, wanted)
-    for opts in ((Opt(op, 0, 1),), (Opt(op, 0, 1), Opt(OptOps.UNROLL, 0, 17))):
-        tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
-        assert_equal_arrays(run(tuned, arrays, device), wanted)
+@pytest.mark.parametrize("op", ["UPCAST", "UNROLL", "LOCAL", "GROUP", "GROUPTOP", "THREAD"])
+def test_an_amount_of_one_is_refused(op: str) -> None:
+    """An axis of one step would be told from no axis in every pass behind."""
+    device = "CPU" if op == "THREAD" else "PYTHON"
+    with pytest.raises(KernelOptError, match=f"{op} by 1 changes nothing"):
+        scheduler(row_reduce(Ops.ADD, 3, 17), device).apply_opt(Opt(OptOps[op], 0, 1))
 
 
 @settings(max_examples=150)

@@ -54,7 +54,8 @@ def _amount(opt: Opt, rng: UOp) -> int:
         opt.arg > 0 or isinstance(size, int),
         f"{opt.op.name} of a whole axis needs a known size, not {rng.src[0].render()}",
     )
-    check(opt.arg >= 0, f"{opt.op.name} by {opt.arg}: an amount is 1 or more, 0 for the whole axis")
+    check(opt.arg >= 0, f"{opt.op.name} by {opt.arg}: an amount is 2 or more, 0 for the whole axis")
+    check(opt.arg != 1, f"{opt.op.name} by 1 changes nothing: an amount is 2 or more")
     return opt.arg or int(size)
 
 
