@@ -80,7 +80,9 @@ def test_from_a_script_with_the_globals_they_use(tmp_path: Path) -> None:
 
 
 def test_a_lambda_that_uses_itself_is_refused() -> None:
-    again = lambda n: n and again(n - 1)  # noqa: E731
+    def again(n: int) -> int:
+        return n and again(n - 1)
+
     with pytest.raises(pickle.PicklingError, match=r"uses itself .* define it with def"):
         sent(again)
     assert arrived(sent(added_step)) is added_step
