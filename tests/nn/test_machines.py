@@ -72,17 +72,42 @@ def test_broadcast_and_gather():
 
 RANK = """
 import numpy as np
-from tinylab import Tensor
+from tinylab import Tensor, dtypes
+from tinylab.nn import optim
 from tinylab.nn.machines import MPITransport, all_gather, all_reduce, broadcast
+from tinylab.opcodes import Ops
 m = MPITransport()
 x = Tensor(np.full(4, m.rank + 1.0, np.float32))
-first = x.clone()
+first, most = x.clone(), x.clone()
 broadcast(first, transport=m)
 parts = all_gather(x, m)
+all_reduce(most, transport=m, op=Ops.MAX)
 all_reduce(x, transport=m)
 m.barrier()
 assert m.size == 2 and first.tolist() == [1.0] * 4 and x.tolist() == [3.0] * 4
+assert most.tolist() == [2.0] * 4
 assert [p.tolist() for p in parts] == [[1.0] * 4, [2.0] * 4]
+
+cut = Tensor(np.full(4, m.rank + 1.0, np.float32)).cast(dtypes.bfloat16).shard(("CPU", "CPU:1"), 0)
+all_reduce(cut, transport=m)
+assert cut.uop.axis == 0 and cut.dtype is dtypes.bfloat16 and cut.tolist() == [3.0] * 4
+
+def trained(rows, share):
+    w = Tensor(np.linspace(-1, 1, 6, dtype=np.float32).reshape(3, 2), requires_grad=True)
+    sgd = optim.SGD([w], lr=0.1)
+    for _ in range(3):
+        with Tensor.train():
+            sgd.zero_grad()
+            (Tensor(rows) @ w).square().mean().backward()
+            if share:
+                all_reduce(w.grad, transport=m)
+                w.grad.assign(w.grad / m.size)
+            sgd.step()
+    return w.numpy()
+
+rows = np.arange(12, dtype=np.float32).reshape(4, 3) / 12
+mine = trained(rows[2 * m.rank : 2 * m.rank + 2], True)
+np.testing.assert_allclose(mine, trained(rows, False), rtol=1e-6)
 print("agrees", flush=True)
 """
 
