@@ -24,7 +24,12 @@ class ReduceMixin(ActivationMixin, CreationMixin):
     __slots__ = ()
 
     def _reduce(self, op: Ops, axis: Axes, keepdim: bool) -> Self:
-        """Reduce axes with ADD, MUL or MAX; the empty reduction gives the neutral element."""
+        """Reduce axes with ADD, MUL or MAX; the empty reduction gives the neutral element.
+
+        What is weak becomes strong: a reduction may be stored, and memory has no weak type.
+        """
+        if dtypes.is_weak(self.dtype):
+            return self.cast(strong_dtype(self.dtype))._reduce(op, axis, keepdim)
         axes = self._axes(axis)
         kept = tuple(s for i, s in enumerate(self.shape) if i not in axes)
         empty = any(same_size(self.shape[i], 0) for i in axes)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from tinylab.dtype import dtypes
+from tinylab.dtype import dtypes, strong_dtype
 from tinylab.opcodes import Ops
 from tinylab.schedule.indexing import flatten_index, source_index
 from tinylab.schedule.views import window_of
@@ -40,6 +40,9 @@ def stage_is_buffer(x: UOp, ctx: Iterator[int]) -> UOp | None:
     value = x.src[0]
     if x.arg.removable:
         return None
+    if dtypes.is_weak(x.dtype):
+        strong = value.cast(strong_dtype(x.dtype))
+        return x.replace(src=(strong, *x.src[1:]), dtype=strong.dtype).cast(x.dtype)
     if value.op is Ops.COPY:
         return _copy_call(x, value, ctx)
     sizes = _sizes(x)

@@ -189,8 +189,8 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             return self._moved(
                 Tensor._from_uop(stored_copy(self.cast(strong_dtype(self.dtype)).uop, place))
             )
-        # A constant has no memory: each reader makes it, and it is strong as all that is somewhere.
-        strong = self.cast(strong_dtype(self.dtype)) if self.uop.device is None else self
+        # What is somewhere is strong: memory has no weak type. (Readers make a constant.)
+        strong = self.cast(strong_dtype(self.dtype))
         return self._moved(Tensor._from_uop(strong.uop.copy_to_device(place)))
 
     def _moved(self, found: Tensor) -> Tensor:

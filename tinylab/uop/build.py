@@ -479,8 +479,9 @@ class BuildMethods(MoveMethods):
     # *** devices and calls
 
     def copy_to_device(self: UOp, device: Any, arg: Any = None) -> UOp:
-        """The value on another device."""
-        return make(Ops.COPY, self.dtype, (self,), device)
+        """The value on another device; a weak one passes through memory as the strong one."""
+        strong = self.cast(strong_dtype(self.dtype))
+        return make(Ops.COPY, strong.dtype, (strong,), device).cast(self.dtype)
 
     @staticmethod
     def custom_function(name: str, *src: UOp) -> UOp:

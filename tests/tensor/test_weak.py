@@ -1,0 +1,81 @@
+"""Values of weak types (both branches of a `where` are Python numbers) in memory and on devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tinylab import Tensor, dtypes
+from tinylab.uop.ops import UOp
+
+DATA = np.arange(8, dtype=np.int32)
+SEVERAL = tuple(f"CPU:{i}" for i in range(4))
+Make = Callable[[Tensor], Tensor]
+
+WEAK: dict[str, Make] = {
+    "ints": lambda t: (t > 3).where(1, 2),
+    "floats": lambda t: (t > 3).where(1.5, 2),
+    "matrix": lambda t: (t > 3).where(3, 0).reshape(4, 2),
+    "one_hot": lambda t: t.one_hot(8),
+}
+THEN: dict[str, Make] = {
+    "itself": lambda t: t,
+    "sum": lambda t: t.sum(0),
+    "max": lambda t: t.max(0),
+    "cumsum": lambda t: t.cumsum(0),
+    "sort": lambda t: t.sort(0)[0],
+    "argmax": lambda t: t.argmax(0),
+    "contiguous": lambda t: t.contiguous(),
+    "clone": lambda t: t.clone(),
+    "realize": lambda t: t.realize() + 1,
+    "moved": lambda t: t.to("CPU:1") + 1,
+    "cat": lambda t: t.cat(t, dim=0),
+    "stack": lambda t: Tensor.stack(t, t),
+    "roll": lambda t: t.roll(1, 0),
+    "pad": lambda t: t.pad(tuple((1, 0) for _ in t.shape)),
+    "element": lambda t: t[1],
+    "slice": lambda t: t[1:3] * 2,
+    "matmul": lambda t: t.reshape(t.shape[0], -1).T @ t.reshape(t.shape[0], -1),
+    "half": lambda t: t.half() * 2,
+    "softmax": lambda t: t.softmax(0),
+    "less its largest": lambda t: (t - t.max(0, keepdim=True)).max(0),
+}
+
+
+@pytest.mark.parametrize("then", THEN)
+@pytest.mark.parametrize("weak", WEAK)
+def test_weak_values_are_the_same_on_several_devices(weak: str, then: str):
+    def run(t: Tensor) -> np.ndarray:
+        return THEN[then](WEAK[weak](t)).numpy()
+
+    alone = run(Tensor(DATA))
+    for found in (run(Tensor(DATA).shard(SEVERAL, 0)), run(Tensor(DATA).shard(SEVERAL))):
+        np.testing.assert_allclose(found, alone, rtol=1e-6)
+        assert found.dtype == alone.dtype
+
+
+def test_a_mask_of_numbers_has_a_softmax():
+    mask = (Tensor(DATA) > 3).where(0.0, float("-inf"))
+    assert dtypes.is_weak(mask.dtype)
+    np.testing.assert_allclose(mask.softmax(-1).numpy(), [0] * 4 + [0.25] * 4)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "prod", "sum", "mean", "std", "logsumexp"])
+def test_reductions_are_strong(name: str):
+    weak = (Tensor(DATA) > 3).where(1.5, 2)
+    want = np.where(DATA > 3, np.float32(1.5), np.float32(2))
+    found = getattr(weak, name)()
+    assert found.dtype is dtypes.float32
+    same = {"std": lambda x: x.std(ddof=1), "logsumexp": lambda x: np.log(np.exp(x).sum())}
+    np.testing.assert_allclose(
+        found.numpy(), same.get(name, lambda x: getattr(x, name)())(want), rtol=1e-6
+    )
+
+
+def test_a_weak_value_that_a_graph_stores():
+    cond = (Tensor(DATA) > 3).uop
+    weak = cond.where(UOp.const(1.5), UOp.const(2.5))
+    stored = Tensor(weak.contiguous())
+    np.testing.assert_array_equal((stored + stored[0]).numpy(), np.where(DATA > 3, 1.5, 2.5) + 2.5)
