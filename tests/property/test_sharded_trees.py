@@ -42,6 +42,8 @@ UNARY = {
                          lambda x: np.pad(x[1:], ((1, 0), (0, 0)))),
     "squeezed": Operation(lambda x: x[:, 1:3].pad(((0, 0), (0, 2))),
                           lambda x: np.pad(x[:, 1:3], ((0, 0), (0, 2)))),
+    "marked": Operation(lambda x: (x > 0).where(1, 2),
+                        lambda x: np.where(x > 0, 1, 2).astype(np.int32)),
     "first row": Operation(lambda x: x + x[0], lambda x: x + x[0]),
     "last column": Operation(lambda x: x * x[:, 3:], lambda x: x * x[:, 3:]),
 }

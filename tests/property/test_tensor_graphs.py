@@ -65,7 +65,8 @@ def moved(draw: Draw, x: Tensor) -> Tensor:
 
 def computed(draw: Draw, x: Tensor, y: Tensor) -> Tensor:
     """One elementwise operation of x and, where it fits, y."""
-    kind = draw(st.sampled_from(["+", "*", "max", "<", "where", "cast", "neg", "square", "relu"]))
+    kinds = ["+", "*", "max", "<", "where", "numbers", "cast", "neg", "square", "relu"]
+    kind = draw(st.sampled_from(kinds))
     if kind == "cast":
         return x.cast(
             draw(
@@ -88,6 +89,8 @@ def computed(draw: Draw, x: Tensor, y: Tensor) -> Tensor:
         return x * y
     if kind == "max":
         return x.maximum(y)
+    if kind == "numbers":
+        return (x < y).where(*draw(st.sampled_from([(1, 2), (0.5, 3), (-1, 0)])))
     return x < y if kind == "<" else (x < y).where(x, y)
 
 
