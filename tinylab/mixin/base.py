@@ -70,6 +70,14 @@ class Primitives:
             """(n, r) read at places (m,) -> (m, r), with a gradient that is summed by place."""
             ...
 
+        def _qr_tall(self, width: int) -> tuple[Self, Self]:
+            """(the first columns of Q, R) of matrices (…, m, n) with m >= n > 0."""
+            ...
+
+        def _svd_tall(self, width: int) -> tuple[Self, Self, Self]:
+            """(the first columns of U, S, V), V not transposed, of such matrices."""
+            ...
+
         @classmethod
         def _iota(cls, size: Size, dtype: DType) -> Self:
             """The numbers 0, 1, 2, … up to, not including, size."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -112,32 +113,65 @@ class LinalgMixin(IndexingMixin):
     def qr(self) -> tuple[Self, Self]:
         """(Q, R): orthogonal columns and an upper triangle whose product is self.
 
-        Raises: ShapeError for fewer than two axes.
-        Source: Householder, "Unitary triangularization of a nonsymmetric matrix", 1958.
+        (…, m, n) -> (…, m, m), (…, m, n); signs are LAPACK's. NaN and infinities give NaN.
+
+        Gradients need independent columns (the first m of them where n > m): they are infinite or
+        NaN for others. Where m > n the last columns of Q are a basis of what the first ones do not
+        reach; gradients through them hold for what does not depend on which basis that is.
+
+        Raises: ShapeError for fewer than two axes, and where one of the last two is symbolic.
         """
-        if self.ndim < 2:
-            raise ShapeError(f"qr: expected two or more dimensions, got {shape_text(self.shape)}")
-        return _triangle(self._as_float(), self.shape[-2])
+        a = self._matrices("qr")
+        rows, columns = a.shape[-2:]
+        if same_size(a.numel(), 0):
+            return _identity(a, rows).cast(self._as_float().dtype), self._as_float()
+        q, r = a[..., : min(rows, columns)]._qr_tall(rows)
+        if columns > rows:
+            r = r.cat(q.transpose(-2, -1) @ a[..., rows:], dim=-1)
+        dtype = self._as_float().dtype
+        return q.cast(dtype), r.cast(dtype)
 
     def svd(self, full_matrices: bool = True) -> tuple[Self, Self, Self]:
         """(U, S, V): orthogonal matrices and singular values; self is U @ diag(S) @ V.
 
-        Raises: ShapeError for fewer than two axes.
-        Source: Hestenes, "Inversion of matrices by biorthogonalization and related results", 1958.
+        (…, m, n) -> (…, m, m), (…, k), (…, n, n) with k = min(m, n) values, the largest first;
+        without full_matrices (…, m, k), (…, k), (…, k, n). NaN and infinities give NaN.
+
+        Gradients through U and V, which are unique to signs where singular values are distinct, are
+        those of a result that does not depend on signs, nor on the choice of vectors where values
+        coincide or of the columns that fill U or V up. For results that do depend on it there is no
+        derivative, and what is given is finite: that of vectors which keep their places.
+
+        Raises: ShapeError for fewer than two axes, and where one of the last two is symbolic.
         """
-        if self.ndim < 2:
-            raise ShapeError(f"svd: expected two or more dimensions, got {shape_text(self.shape)}")
-        rows, columns = self.shape[-2:]
-        tall = self if rows >= columns else self.transpose(-2, -1)
-        a = tall._as_float()
-        # Squares of the largest element neither overflow nor vanish where it is 1.
-        scale = a.abs().max((-2, -1), keepdim=True).detach()
-        scale = (scale.eq(0) | scale.isfinite().logical_not()).where(1, scale)
-        u, s, v = _one_sided_jacobi(a / scale)
-        u, s = _complete(u, u.shape[-2 if full_matrices else -1]), s * scale.squeeze(-1)
+        a, dtype = self._matrices("svd"), self._as_float().dtype
+        rows, columns = a.shape[-2:]
+        least, most = min(rows, columns), max(rows, columns)
+        width = most if full_matrices else least
+        tall = a if rows >= columns else a.transpose(-2, -1)
+        if same_size(a.numel(), 0):
+            u, s = _identity(tall, most)[..., :width], tall.sum(-2)
+            v = _identity(tall, least)
+        else:
+            u, s, v = tall._svd_tall(width)
+        u, s, v = u.cast(dtype), s.cast(dtype), v.cast(dtype)
         if rows >= columns:
             return u, s, v.transpose(-2, -1)
         return v, s, u.transpose(-2, -1)
+
+    def _matrices(self, name: str) -> Self:
+        """This value as matrices of at least float32."""
+        if self.ndim < 2:
+            raise ShapeError(
+                f"{name}: expected two or more dimensions, got {shape_text(self.shape)}"
+            )
+        if not all(isinstance(s, int) for s in self.shape[-2:]):
+            raise ShapeError(
+                f"{name}: the last two sizes must be numbers, got {shape_text(self.shape)}",
+                help="only the axes before them may have a symbolic size",
+            )
+        a = self._as_float()
+        return a if a.dtype.itemsize >= 4 else a.cast(dtypes.float32)
 
     def newton_schulz(self, steps: int, params: tuple[int, ...], eps: float = 1e-07) -> Self:
         """The nearest orthogonal matrix, by steps of an odd polynomial.
@@ -234,82 +268,36 @@ def _spread(value: Any, letters: str, names: Sequence[str]) -> Any:
     return value.reshape(tuple(next(sizes) if c in letters else 1 for c in names))
 
 
-def _triangle(r: Any, width: int) -> tuple[Any, Any]:
-    """(the first columns of Q, R): reflections that clear r below the diagonal, and their product.
+# *** parts of decompositions
 
-    The reflections are multiplied from the last to the first, so no more of Q is made than asked.
+
+def _identity(like: Any, size: int) -> Any:
+    """As many identity matrices."""
+    return like.eye(size, dtype=like.dtype)._broadcast_to((*like.shape[:-2], size, size))
+
+
+def power_of_two_below(size: Any) -> Any:
+    """A factor near a magnitude, by which nothing is rounded; 1 for 0, NaN for what is not finite.
+
+    Squares of the largest element neither overflow nor vanish where that is near 1.
     """
-    rows, columns = r.shape[-2:]
-    mirrors = []
-    for i in range(min(rows, columns)):
-        mirrors.append(_mirror(r, i))
-        r = _reflected(r, mirrors[-1])
-    q = r.eye(rows, width, dtype=r.dtype)._broadcast_to((*r.shape[:-2], rows, width))
-    for v in reversed(mirrors):
-        q = _reflected(q, v)
-    return q, r
+    known = size.isfinite() & size.ne(0)
+    lowest, highest = (-126, 127) if size.dtype.itemsize == 4 else (-1022, 1023)
+    exponent = known.where(size, 1).log2().floor().clip(lowest, highest)
+    return size.isfinite().where(exponent.exp2(), math.nan)
 
 
-def _mirror(r: Any, i: int) -> Any:
-    """The unit normal, as a column, of the mirror that clears column i of r below the diagonal."""
-    place = r._iota(r.shape[-2], dtypes.int32)
-    column = (place >= i).where(r[..., i], 0)
-    head = column[..., i : i + 1]
-    norm = column.square().sum(-1, keepdim=True).sqrt()
-    target = (head < 0).where(norm, norm.neg())
-    v = column - place.eq(i).where(target, 0)
-    length = v.square().sum(-1, keepdim=True)
-    return (v / length.eq(0).where(1, length).sqrt()).contiguous().unsqueeze(-1)
+def unit_rows(a: Any) -> tuple[Any, Any]:
+    """(the lengths of rows, the rows over their length); 0 stays. Squares of small ones are kept."""
+    largest = a.abs().max(-1, keepdim=True)
+    scale = power_of_two_below(largest)
+    a = a / scale
+    length = a.square().sum(-1, keepdim=True).sqrt()
+    return (length * scale).squeeze(-1), a / length.eq(0).where(1, length)
 
 
-def _reflected(m: Any, v: Any) -> Any:
-    """The columns of m seen in a mirror."""
-    return (m - v @ (v.transpose(-2, -1) @ m) * 2).contiguous()
-
-
-def _one_sided_jacobi(a: Any) -> tuple[Any, Any, Any]:
-    """(U, S, V) of a tall matrix: pairs of columns are turned until all are at right angles.
-
-    Columns stand in a ring and move on by one after each round, so every round is the same kernels;
-    those of V stand below those of the matrix and are turned with them.
-    """
-    rows, n = a.shape[-2:]
-    v = a.eye(n, dtype=a.dtype)._broadcast_to((*a.shape[:-2], n, n))
-    if n > 1:
-        ring = n + n % 2  # a column of zeros stays as it is
-        both = a.cat(v, dim=-2).pad_to((*a.shape[:-2], rows + n, ring)).contiguous()
-        for _ in range((2 * n.bit_length() + 1) * (ring - 1)):
-            both = _turn(both, rows)
-        a, v = both[..., :rows, :n], both[..., rows:, :n]
-    s = a.square().sum(-2).sqrt()
-    s, order = s.sort(descending=True)
-    pick = order.unsqueeze(-2)
-    a = a.gather(-1, pick.expand(a.shape))
-    v = v.gather(-1, pick.expand(v.shape))
-    u = a / s.eq(0).where(1, s).unsqueeze(-2)
-    return u, s, v
-
-
-def _turn(both: Any, rows: int) -> Any:
-    """Pairs of columns, first with last, turned so that the products of their first rows are 0."""
-    half = both.shape[-1] // 2
-    p, q = both[..., :half], both[..., half:].flip(-1)
-    x, y = p[..., :rows, :], q[..., :rows, :]
-    alpha, beta, gamma = (z.sum(-2, keepdim=True) for z in (x.square(), y.square(), x * y))
-    still = gamma.eq(0)
-    zeta = (beta - alpha) / still.where(1, gamma * 2)
-    t = (zeta < 0).where(-1.0, 1.0) / (zeta.abs() + (zeta.square() + 1).sqrt())
-    t = still.where(0, t).contiguous()
-    c = (t.square() + 1).sqrt().reciprocal()
-    s = c * t
-    p, q = p * c - q * s, p * s + q * c
-    # All but the first move on: the last one comes to stand beside the first.
-    return p[..., :1].cat(q[..., :1], p[..., 1:], q[..., 1:].flip(-1), dim=-1).contiguous()
-
-
-def _complete(u: Any, width: int) -> Any:
-    """Orthogonal unit columns: those of u, others where it has zeros, and more up to a width."""
-    q, r = _triangle(u, width)
-    k = u.shape[-1]
-    flips = (r[..., :k, :].diagonal(dim1=-2, dim2=-1) < 0).where(-1.0, 1.0).unsqueeze(-2)
-    return (q[..., :k] * flips).cat(q[..., k:], dim=-1) if width > k else q * flips
+def completed(q: Any, r: Any) -> Any:
+    """Orthogonal unit columns from Q and R of such ones: those, others where there were zeros."""
+    k = r.shape[-1]
+    signs = (r[..., :k, :].diagonal(dim1=-2, dim2=-1) < 0).where(-1.0, 1.0).unsqueeze(-2)
+    return q * signs.pad_to((*signs.shape[:-1], q.shape[-1]), value=1.0)

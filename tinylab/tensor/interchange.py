@@ -15,7 +15,7 @@ from tinylab.helpers.memory import mv_address
 from tinylab.mixin.base import as_shape, shape_text, size_text
 from tinylab.tensor import data as host, disk, dlpack
 from tinylab.tensor.core import canonical
-from tinylab.tensor.ordering import TensorOrdering
+from tinylab.tensor.decompositions import TensorDecompositions
 from tinylab.uop.ops import UOp
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tinylab.device import Buffer
 
 
-class TensorInterchange(TensorOrdering):
+class TensorInterchange(TensorDecompositions):
     """What gives values to others and takes theirs."""
 
     __slots__ = ()
