@@ -178,7 +178,9 @@ class _Listing:
             self._close(f"# end of {self.names[r]}")
 
     def _close(self, text: str) -> None:
-        self._line("pass" if self.lines[-1][0].endswith(":") else text)
+        before = self.lines[-1][0].lstrip()
+        # A block with nothing in it still needs a line.
+        self._line("pass" if before.startswith(("for ", "if ")) else text)
         self.depth -= 1
 
     def if_(self, u: UOp) -> None:

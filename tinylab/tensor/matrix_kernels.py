@@ -16,6 +16,8 @@ from tinylab.uop.ops import KernelInfo, UOp
 
 # Sweeps over all pairs of columns after which a matrix is left as it is; 6 to 12 are usual.
 MOST_SWEEPS = 40
+# What is smaller in a matrix whose largest element is near 1 is not worth a mirror.
+NOTHING = 2.0**-100
 
 
 def _number(n: int) -> UOp:
@@ -130,13 +132,18 @@ def _normal(mirrors: UOp, r: UOp, b: UOp, step: UOp) -> UOp:
     m = r.shape[-1]
     below = UOp.range(step * -1 + (m - 1), 4, AxisType.REDUCE)
     head, other = r[b, step, step], r[b, step, step + below + 1]
+    most = _magnitude(other).reduce(below, arg=Ops.MAX)
+    bare = most < NOTHING
+    # Squares are taken of numbers around 1.
+    size = bare.where(1.0, most.alu(Ops.MAX, _magnitude(head))).reciprocal()
+    head, other = head * size, other * size
     rest = _sum(other * other, below)
     norm = (head * head + rest).sqrt()
     first = head + (head < 0).where(norm * -1.0, norm)
-    bare = rest.eq(0)
-    scale = bare.where(0.0, bare.where(1.0, first * first + rest).sqrt().reciprocal())
+    length = bare.where(1.0, first * first + rest).sqrt()
+    scale = bare.where(0.0, length.reciprocal())
     i = _loop(m, 5)
-    at = i.eq(step).where(first, r.after(i)[b, step, i])
+    at = i.eq(step).where(first, r.after(i)[b, step, i] * size)
     return mirrors[b, step, i].store((i < step).where(0.0, at * scale)).end(i)
 
 
@@ -154,12 +161,13 @@ def solved_rows(out: UOp, upper: UOp, rows: UOp) -> UOp:
     """(b, n, n) upper triangles U, (b, k, n) rows g -> rows x with U x = g."""
     batches, count, n = rows.shape
     b, row = UOp.range(batches, 0), UOp.range(count, 1)
-    step = _loop(n, 2)
+    k = _loop(n, 2)
+    out = out.after(out[b, row, k].store(rows[b, row, k]).end(k))
+    step = _loop(n, 3)
+    found = out.after(step)
     i = step * -1 + (n - 1)
-    known = UOp.range(step, 3, AxisType.REDUCE)
-    # Places behind i, which the steps before this one have filled.
-    j = i + known + 1
-    done = _sum(upper[b, i, j] * out.after(step)[b, row, j], known)
-    x = (rows[b, row, i] - done) / upper[b, i, i]
-    stored = out[b, row, i].store(x).end(step)
-    return stored.end(row).end(b).sink(arg=KernelInfo(name=f"solve_{n}"))
+    known = UOp.range(step, 4, AxisType.REDUCE)
+    j = i + known + 1  # what the steps before this one have found
+    done = _sum(upper[b, i, j] * found[b, row, j], known)
+    stored = found[b, row, i].store((found[b, row, i] - done) / upper[b, i, i])
+    return stored.end(step).end(row).end(b).sink(arg=KernelInfo(name=f"solve_{n}"))
