@@ -100,7 +100,10 @@ TABLES: list[tuple[PatternMatcher, dict[str, Case]]] = [
                 [A.index(G * 4 + S).reduce(S, G)], [A.index(S).reduce(S)], "local"
             ),
             "store_once": Case(
-                [B.index(R).store(A.index(G)).end(R)],
+                [
+                    B.index(R).store(A.index(G)).end(R),
+                    UOp.group(B.index(R).store(A.index(G)), A.index(R).store(0.0)).end(R),
+                ],
                 [B.index(R).store(A.index(G).reduce(G)).end(R)],
                 "local",
             ),

@@ -296,3 +296,39 @@ def test_one_buffer_as_two_outputs_is_refused():
     with pytest.raises(ScheduleError, match=r"kernel 'ones' writes its arguments \[0, 1\]"):
         x.custom_kernel(x, fxn=both_ones)[0].realize()
     assert x.tolist() == X
+
+
+def growing_rows(out: UOp, x: UOp) -> UOp:
+    """Row i becomes itself plus the sum of what row i - 1 has become; two stores at a time."""
+    rows, columns = x.shape
+    a, b = UOp.range(rows, 0), UOp.range(columns, 1)
+    out = out.after(out[a, b].store(x[a, b]).end(a, b))
+    i = UOp.range(rows - 1, 2, AxisType.LOOP)
+    r = UOp.range(columns, 3, AxisType.REDUCE)
+    total = out.after(i)[i, r].reduce(r, arg=Ops.ADD)
+    j = UOp.range(columns // 2, 4, AxisType.LOOP)
+    first, last = (out.after(i, j)[i + 1, k] for k in (j, columns - 1 - j))
+    stores = UOp.group(first.store(first + total), last.store(last + total))
+    return stores.end(j).end(i).sink(arg=KernelInfo("growing_rows"))
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_a_sum_inside_a_loop_is_not_taken_by_a_workgroup(device: str):
+    x = np.ones((3, 32), np.float32)
+    out = Tensor.empty(3, 32, device=device)
+    found = out.custom_kernel(Tensor(x, device=device), fxn=growing_rows)[0].tolist()
+    assert [row[0] for row in found] == [1.0, 33.0, 33.0 * 32 + 1]
+    assert all(len(set(row)) == 1 for row in found)
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_a_loop_of_one_step_with_nothing_in_it(device: str):
+    def doubled(out: UOp, x: UOp) -> UOp:
+        i, j, k = UOp.range(1, 0), *(UOp.range(4, n, AxisType.LOOP) for n in (1, 2))
+        copied = out.after(out[i, j].store(x[i, j]).end(j))
+        stored = copied[i, k].store(copied.after(k)[i, k] * 2.0).end(k)
+        return stored.end(i).sink(arg=KernelInfo("doubled"))
+
+    out = Tensor.empty(1, 4, device=device)
+    x = Tensor([[1.0, 2, 3, 4]], device=device)
+    assert out.custom_kernel(x, fxn=doubled)[0].tolist() == [[2.0, 4, 6, 8]]

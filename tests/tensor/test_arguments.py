@@ -242,6 +242,7 @@ SENTENCES: dict[str, Callable[[], Any]] = {
         lambda: Tensor.ones(2).contiguous().uop.index([1])
     ),
     "sort of a UOp needs what only a tensor has": lambda: Tensor.ones(2).contiguous().uop.sort(),
+    "qr of a UOp needs what only a tensor has": lambda: Tensor.ones(2, 2).contiguous().uop.qr(),
     "no dtype is called 'float33'": lambda: dtypes.float33,
     "3 bytes are no whole number of dtypes.float: each has 4": (
         lambda: Tensor(b"abc", dtype="float32")

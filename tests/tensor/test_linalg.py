@@ -1,4 +1,4 @@
-"""Decompositions, unpooling, rearranging: what a formula in one row does not say."""
+"""Products, unpooling, rearranging: what a formula in one row does not say."""
 
 from __future__ import annotations
 
@@ -11,58 +11,6 @@ from tinylab.errors import OperandError, ShapeError
 
 def drawn(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
-
-
-@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 4), (2, 3, 3)])
-def test_qr(shape: tuple[int, ...]) -> None:
-    a = drawn(*shape)
-    q, r = (t.numpy() for t in Tensor(a).qr())
-    np.testing.assert_allclose(q @ r, a, atol=1e-5)
-    np.testing.assert_allclose(
-        q.swapaxes(-1, -2) @ q, np.broadcast_to(np.eye(shape[-2]), q.shape), atol=1e-5
-    )
-    np.testing.assert_allclose(np.tril(r, -1), 0, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 3)])
-def test_svd(shape: tuple[int, ...]) -> None:
-    a = drawn(*shape)
-    u, s, v = (t.numpy() for t in Tensor(a).svd())
-    np.testing.assert_allclose(s, np.linalg.svd(a, compute_uv=False), atol=1e-4)
-    k = len(s)
-    np.testing.assert_allclose(u[:, :k] * s @ v[:k], a, atol=1e-4)
-    np.testing.assert_allclose(u.T @ u, np.eye(len(u)), atol=1e-4)
-    np.testing.assert_allclose(v @ v.T, np.eye(len(v)), atol=1e-4)
-
-
-DEFICIENT = {
-    "zero": np.zeros((1, 1)),
-    "ones": np.ones((2, 2)),
-    "rank_1": [[1, 2], [2, 4]],
-    "tall": np.ones((4, 2)),
-    "wide": np.zeros((2, 4)),
-    "batch": [[[1, 1], [1, 1]], [[0, 0], [0, 0]], [[0, 2], [1, 0]]],
-    "tiny": np.outer([1, 2], [1, 2]) * 1e-30,
-    "large": np.ones((2, 2)) * 1e30,
-}
-
-
-@pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("name", DEFICIENT)
-def test_svd_is_orthogonal_whatever_the_rank(name: str, full: bool) -> None:
-    a = np.array(DEFICIENT[name], np.float32)
-    u, s, v = (t.numpy() for t in Tensor(a).svd(full_matrices=full))
-    right = np.linalg.svd(a, full_matrices=full)
-    assert [m.shape for m in (u, s, v)] == [m.shape for m in right]
-    top = np.abs(a).max() or 1
-    np.testing.assert_allclose(s / top, right[1] / top, atol=1e-6)
-    k = s.shape[-1]
-    product = (u[..., :k] * (s / top)[..., None, :]) @ v[..., :k, :]
-    np.testing.assert_allclose(product, a / top, atol=2e-6)
-    for columns in (u, v.swapaxes(-1, -2)):
-        eye = np.broadcast_to(np.eye(columns.shape[-1]), (*a.shape[:-2], *[columns.shape[-1]] * 2))
-        np.testing.assert_allclose(columns.swapaxes(-1, -2) @ columns, eye, atol=2e-6)
 
 
 def test_pooling_and_back() -> None:

@@ -79,27 +79,34 @@ def _flat(ranges: list[UOp]) -> UOp:
 
 
 def store_once(end: UOp) -> UOp | None:
-    """A store after a grouped reduce happens in the first member of the group only."""
-    store = end.src[0]
+    """Stores after a grouped reduce happen in the first member of the group only."""
+    effect = end.src[0]
+    stores = effect.src if effect.op is Ops.GROUP else (effect,)
     groups = [r for r in end.ranges if _is_group(r)]
-    if store.op is not Ops.STORE or not groups:
+    if not groups or any(s.op is not Ops.STORE for s in stores):
         return None
-    target = store.src[0]
     first = groups[0] < 1
     for r in groups[1:]:
         first = first & (r < 1)
+    gated = [_gated(s, first) for s in stores]
+    return (UOp.group(*gated) if len(gated) > 1 else gated[0]).end(*end.src[1:], *groups)
+
+
+def _gated(store: UOp, gate: UOp) -> UOp:
+    """A store that happens where a condition holds too."""
+    target = store.src[0]
     idx = target.src[1]
     valid = idx.get_valid()
-    both = first if valid.op is Ops.CONST else valid & first
+    both = gate if valid.op is Ops.CONST else valid & gate
     gated = target.replace(src=(target.src[0], idx.get_idx().valid(both)))
-    return store.replace(src=(gated, *store.src[1:])).end(*end.src[1:], *groups)
+    return store.replace(src=(gated, *store.src[1:]))
 
 
 # fmt: off
 pm_local_buffers = PatternMatcher([
     Rule("group_to_local", "REDUCE(x, loops, groups) -> parts in local memory, barrier, REDUCE",
          UPat(Ops.REDUCE, name="red"), group_to_local),
-    Rule("store_once", "END(STORE) with an open GROUP_REDUCE -> stored where it is 0",
+    Rule("store_once", "END(STORE…) with an open GROUP_REDUCE -> stored where it is 0",
          UPat(Ops.END, name="end"), store_once),
 ])
 # fmt: on

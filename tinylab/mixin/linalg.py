@@ -288,7 +288,7 @@ def power_of_two_below(size: Any) -> Any:
 
 
 def unit_rows(a: Any) -> tuple[Any, Any]:
-    """(the lengths of rows, the rows over their length); 0 stays. Squares of small ones are kept."""
+    """(the lengths of rows, the rows over their lengths); 0 stays, and small ones keep digits."""
     largest = a.abs().max(-1, keepdim=True)
     scale = power_of_two_below(largest)
     a = a / scale

@@ -37,13 +37,15 @@ class TensorDecompositions(TensorOrdering):
         """(the first columns of Q, R) of a matrix with at least as many rows as columns."""
         a = self._in_one_piece()
         q, r = _of_all(a, lambda x: x._qr_values(width))
-        return _with_gradient("qr", (q, r), (a,), _qr_gradient)
+        q, r = _with_gradient("qr", (q, r), (a,), _qr_gradient)
+        return q, r
 
     def _svd_tall(self, width: int) -> tuple[Self, Self, Self]:
         """(U with this many columns, S, V) of a matrix with at least as many rows as columns."""
         a = self._in_one_piece()
         u, s, v = _of_all(a, lambda x: x._svd_values(width))
-        return _with_gradient("svd", (u, s, v), (a,), _svd_gradient)
+        u, s, v = _with_gradient("svd", (u, s, v), (a,), _svd_gradient)
+        return u, s, v
 
     def _over_upper(self, upper: Self) -> Self:
         """Rows g -> rows x with upper @ x = g; what is below the diagonal is not looked at."""
@@ -173,18 +175,14 @@ def _svd_gradient(results: Sequence[T], grads: Sequence[T], sources: Sequence[T]
     left, right = u.transpose(-2, -1) @ gu, v.transpose(-2, -1) @ gv
     x, y = left - left.transpose(-2, -1), right - right.transpose(-2, -1)
     one, other = s.unsqueeze(-2), s.unsqueeze(-1)
-    # (x one + other y) / (one² - other²), where x = -y may have a limit and x = y has none.
+    # (x one + other y) / (one² - other²) in two parts: only the first has no limit where they meet.
     near = s[..., :1].unsqueeze(-1) * (n * _EPSILON[s.dtype.itemsize])
     top = x[..., :n, :n]
-    core = (top + y) * 0.5 * _inverse(one - other, near) + (top - y) * 0.5 * _inverse(
-        one + other, near * 0
-    )
+    apart, together = _inverse(one - other, near), _inverse(one + other, near * 0)
+    core = ((top + y) * apart + (top - y) * together) * 0.5
     core = core + s.eye(n, dtype=s.dtype) * gs.unsqueeze(-1)
     inner, outer = u[..., :n], u[..., n:]
-    if width == u.shape[-2]:
-        beside = outer @ x[..., n:, :n]
-    else:
-        beside = gu - u @ left
+    beside = outer @ x[..., n:, :n] if width == u.shape[-2] else gu - u @ left
     turned = inner @ core + beside * _inverse(one, near * 0)
     return [turned @ v.transpose(-2, -1)]
 
@@ -196,7 +194,7 @@ def _inverse(x: T, near: T) -> T:
 
 
 def _solve_gradient(results: Sequence[T], grads: Sequence[T], sources: Sequence[T]) -> list[T]:
-    """U x = g: the gradient of g solves the transposed triangle, that of U is its product with x."""
+    """U x = g: that of g solves the transposed triangle, that of U is its product with x."""
     (x,), (gx,), (upper, _) = results, grads, sources
     mirrored = upper.transpose(-2, -1).flip((-2, -1))
     back = gx.flip(-1)._over_upper(mirrored).flip(-1)

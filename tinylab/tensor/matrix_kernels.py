@@ -66,7 +66,7 @@ def _turn_to_right_angles(alpha: UOp, beta: UOp, gamma: UOp, near: float) -> _Tu
     t = (_magnitude(zeta) + (zeta * zeta + 1.0).sqrt()).reciprocal()
     t = turns.where((zeta < 0).where(t * -1.0, t), 0.0)
     c = (t * t + 1.0).sqrt().reciprocal()
-    return _Turn(c * t, c * t / (c + 1.0), turns, alpha < beta)
+    return _Turn(c * t, c * t / (c + 1.0), turns, alpha - t * gamma < beta + t * gamma)
 
 
 def orthogonal_columns(out: UOp, a: UOp, near: float) -> UOp:

@@ -148,8 +148,12 @@ def group(k: Scheduler, opt: Opt) -> None:
         needed <= k.ren.shared_max,
         f"exceeds maximum shared memory size: needs {needed}, max {k.ren.shared_max}",
     )
-    outer = {r for u in reduces for r in u.ranges if r.arg[-1] in REDUCE_KINDS}
+    around = {r for u in reduces for r in u.ranges}
+    outer = {r for r in around if r.arg[-1] in REDUCE_KINDS}
     check(not outer, "cannot have a GROUP_REDUCE inside another reduce")
+    # Each step of it would be taken by every member of the workgroup.
+    in_order = {r for r in around if r.arg[-1] is AxisType.LOOP}
+    check(not in_order, "cannot have a GROUP_REDUCE inside a LOOP, whose steps build on each other")
     k.shift_to(rng, amount, AxisType.GROUP_REDUCE, top=opt.op is OptOps.GROUPTOP)
 
 
