@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
 import pytest
 
+from tests.tensor import drawn
 from tinylab import Context, GlobalCounters, Tensor, TinyJit, dtypes
-from tinylab.errors import ShapeError
+from tinylab.errors import OperandError, ShapeError
 from tinylab.uop.evaluate import threefry2x32
 
 N = 20_000
@@ -42,12 +47,14 @@ def test_order_of_realizing_does_not_matter() -> None:
 
 
 def test_words_are_threefry() -> None:
+    """The counter and the key make a key; of it, counter (i, i + n) gives words i and i + n."""
     key, counter = 0x0123456789ABCDEF, 41
     got = Tensor.random_bits(
         Tensor([key], dtype=dtypes.uint64), Tensor([counter], dtype=dtypes.uint64), 5
     ).tolist()
-    blocks = [threefry2x32(counter + i, key) for i in range(3)]
-    assert got == [w for b in blocks for w in (b & 0xFFFFFFFF, b >> 32)][:5]
+    own = threefry2x32(counter, key)
+    blocks = [threefry2x32(i + 3 << 32 | i, own) for i in range(3)]
+    assert got == [b & 0xFFFFFFFF for b in blocks] + [b >> 32 for b in blocks[:2]]
 
 
 # As real tinygrad gives them: key, counter, words.
@@ -68,8 +75,72 @@ def test_words_of_pairs(key: list[int], counter: list[int], words: list[int]) ->
 
 def test_words_of_neither_are_refused() -> None:
     pair = Tensor([1, 2], dtype=dtypes.uint32)
+    with pytest.raises(ShapeError, match=r"the key is dtypes.ulong \(2,\)"):
+        Tensor.random_bits(Tensor([0, 1], dtype=dtypes.uint64), pair, 5)
     with pytest.raises(ShapeError, match=r"the counter is dtypes.uint \(3,\)"):
         Tensor.random_bits(pair, Tensor([0, 0, 0], dtype=dtypes.uint32), 5)
+
+
+GIVEN = json.loads(drawn.KEPT.read_text())
+
+
+@pytest.mark.parametrize("expression", drawn.DRAWS)
+@pytest.mark.parametrize("seed", drawn.SEEDS)
+def test_numbers_are_those_that_tinygrad_gives(expression: str, seed: int) -> None:
+    given = GIVEN["draws"][f"{seed}: {expression}"]
+    with Context(TRAINING=1):
+        found = drawn.draw(expression, seed, Tensor)
+    assert found[2] == given[2], "so many numbers were drawn"
+    if not any(name in expression for name in drawn.ROUNDED):
+        assert found == given
+        return
+    dtype = expression.partition('dtype="')[2].partition('"')[0]
+    tolerance = {"float16": 2e-3, "bfloat16": 1e-2}.get(dtype, 2e-6)
+    assert found[0] == given[0]
+    np.testing.assert_allclose(found[1], given[1], tolerance, tolerance)
+
+
+def test_draws_over_time_are_those_that_tinygrad_gives() -> None:
+    """Also: a captured function goes on with its own stream when another seed is set."""
+    found = drawn.draw_over_time(Tensor, TinyJit)
+    for what, numbers in GIVEN["over time"].items():
+        assert found[what] == numbers, what
+
+
+def test_a_seed_is_a_number() -> None:
+    for seed in (1.5, "7", None):
+        with pytest.raises(OperandError, match=f"a seed is an integer, not {seed!r}"):
+            Tensor.manual_seed(seed)
+
+
+def test_threads_draw_numbers_of_their_own() -> None:
+    def draws() -> list[Any]:
+        Tensor.manual_seed(7)
+        with ThreadPoolExecutor(1) as pool:
+            there = pool.submit(lambda: Tensor.rand(8).tolist()).result()
+        return [there, Tensor.rand(8).tolist()]
+
+    there, here = draws()
+    assert there != here
+    assert draws()[1] == here
+
+
+def test_small_default_types_make_no_poor_integers() -> None:
+    """float16 holds neither 100000 nor as many numbers as there are places to permute."""
+    with Context(DEFAULT_FLOAT="float16"):
+        Tensor.manual_seed(7)
+        found = [Tensor.randint(5, high=100000).tolist(), Tensor.randperm(33).tolist()]
+        assert Tensor.rand(3).dtype is dtypes.float16
+    Tensor.manual_seed(7)
+    assert found == [Tensor.randint(5, high=100000).tolist(), Tensor.randperm(33).tolist()]
+
+
+def test_integers_of_the_widest_range() -> None:
+    found = Tensor.randint(N, low=-(2**63), high=2**63, dtype=dtypes.int64).numpy()
+    assert found.min() < -(2**62)
+    assert found.max() > 2**62
+    assert abs(found.astype(float).mean()) < 2**63 * 0.03
+    assert Tensor.randint(N, high=2**64, dtype=dtypes.uint64).numpy().max() > 2**63
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64])

@@ -14,7 +14,11 @@ from tinylab.mixin.base import Sizes, as_shape, largest, shape_text
 from tinylab.mixin.conv import ConvMixin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
+
+# Of one key: a counter is a pair of words, of which the high one is half of them further.
+_MOST_WORDS = (1 << 32) - 1
 
 
 class RandomMixin(ConvMixin):
@@ -36,80 +40,65 @@ class RandomMixin(ConvMixin):
             """(num,) random uint32."""
             ...
 
+        def _drawn_like(self, draw: Callable[..., Self], kwargs: dict[str, Any]) -> Self:
+            """What a draw gives in this value's shape, where this value is."""
+            ...
+
     @classmethod
     def random_bits(cls, key: Self, counter: Self, num: int) -> Self:
-        """(num,) random uint32, from a key and a first counter, both uint64.
+        """(num,) random uint32, from a key and a counter: (1,) uint64, or pairs, low word first.
 
-        Two words come from each counter: the low half, then the high one. Key and counter as pairs
-        of uint32, low word first, make a key of their own, of which counter (i, i + n) gives word i
-        and word i + n of 2n.
+        They make a key of their own, of which counter (i, i + n) gives word i and word i + n of 2n.
 
         Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
+
+        Raises: ShapeError for a key or a counter that is neither.
         """
-        if key.dtype is dtypes.uint32:
-            return cls._paired_bits(key, counter, num)
-        place = cls._iota(num, dtypes.uint64)
-        block = (counter.reshape(1) + place.rshift(1)).threefry(
-            key.reshape(1)._broadcast_to((num,))
-        )
-        return block.rshift(place.bitwise_and(1) * 32).cast(dtypes.uint32)
+        whole, first = _joined("key", key), _joined("counter", counter)
+        if num <= _MOST_WORDS:
+            return cls._words_of(first.threefry(whole), num)
+        starts = range(0, num, _MOST_WORDS)
+        parts = [
+            cls._words_of((first + n).threefry(whole), min(num - n, _MOST_WORDS)) for n in starts
+        ]
+        return parts[0].cat(*parts[1:])
 
     @classmethod
-    def _paired_bits(cls, key: Self, counter: Self, num: int) -> Self:
-        for name, pair in (("key", key), ("counter", counter)):
-            if pair.shape != (2,) or pair.dtype is not dtypes.uint32:
-                raise ShapeError(
-                    f"random_bits takes pairs of uint32, and the {name} is {pair.dtype} "
-                    f"{shape_text(pair.shape)}",
-                    help="or one uint64 each",
-                )
-        own = counter._joined().threefry(key._joined())
+    def _words_of(cls, own: Self, num: int) -> Self:
+        """(num,) words of one key, num up to 2 ** 32 - 1."""
         half = -(-num // 2)
-        place = cls._iota(half, dtypes.uint64)
-        block = ((place + half).lshift(32) + place).threefry(own._broadcast_to((half,)))
-        words = block.cast(dtypes.uint32).cat(block.rshift(32).cast(dtypes.uint32))
-        return words.shrink(((0, num),))
+        place = cls._iota(num, dtypes.uint64)
+        is_high = place >= half
+        pair = is_high.where(place - half, place)
+        block = ((pair + half).lshift(32) + pair).threefry(own._broadcast_to((num,)))
+        return is_high.where(block.rshift(32), block).cast(dtypes.uint32)
 
-    def _joined(self) -> Self:
-        """(2,) words -> (1,) number, low word first."""
-        low, high = self.cast(dtypes.uint64).split(1)
-        return low + high.lshift(32)
-
-    def _fraction(self, dtype: DType) -> Self:
-        """Random words as floats in [0, 1): as many bits as the type holds exactly."""
-        if dtype is dtypes.float64:
-            high, low = self.reshape((-1, 2)).split(1, 1)
-            wide = (high.cast(dtypes.uint64) << 21) ^ (low.cast(dtypes.uint64) >> 11)
-            return wide.reshape(-1).cast(dtype) * 2.0**-53
-        bits = dtypes.finfo(dtype)[1] + 1
-        small = dtype.itemsize < 4
-        found = self.rshift(32 - bits).cast(dtypes.float32) * 2.0**-bits
-        return found.cast(dtype) if small else found
+    @classmethod
+    def _fractions(cls, count: int, dtype: DType, device: Any) -> Self:
+        """(count,) floats in [0, 1): of as many bits as the type's mantissa has."""
+        kept = dtypes.finfo(dtype)[1]
+        words = cls._random_words(-(-count * dtype.itemsize // 4), device)
+        if dtype.itemsize == 8:
+            low, high = words.cast(dtypes.uint64).reshape((-1, 2)).split(1, 1)
+            wide = (low + high.lshift(32)).reshape((count,)).rshift(64 - kept)
+            return wide.cast(dtype) * 2.0**-kept
+        # Several small numbers come of a word, the first from its low bits.
+        width, each = 8 * dtype.itemsize, 4 // dtype.itemsize
+        if each > 1:
+            shifts = cls._iota(each, dtypes.uint32) * width
+            words = words.reshape((-1, 1)).rshift(shifts).reshape((-1,)).shrink(((0, count),))
+            words = words & (1 << width) - 1
+        return (words.rshift(width - kept).cast(dtypes.float32) * 2.0**-kept).cast(dtype)
 
     def rand_like(self, **kwargs: Any) -> Self:
-        """`rand` in this value's shape, type and device."""
+        """`rand` in this value's shape, type and place; each device draws its own part."""
         kwargs.setdefault("dtype", self.dtype)
-        if kwargs.get("device") is not None:
-            return self.rand(*self.shape, **kwargs)
-        return self._spread(self.rand(*self.shape, **{**kwargs, "device": self._one_device()}))
-
-    def _one_device(self) -> Any:
-        """Where random numbers for this value are drawn."""
-        return self.device[0] if isinstance(self.device, tuple) else self.device
-
-    def _spread(self, x: Self) -> Self:
-        """Random numbers where this value is: on several devices as it is."""
-        found: Self = x.shard_like(self) if isinstance(self.device, tuple) else x  # type: ignore[attr-defined]
-        return found
+        return self._drawn_like(self.rand, kwargs)
 
     def randn_like(self, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
-        """`randn` in this value's shape, type and device."""
+        """`randn` in this value's shape, type and place; each device draws its own part."""
         own = dtype if dtype is not None else self.dtype
-        if kwargs.get("device") is not None:
-            return self.randn(*self.shape, dtype=own, **kwargs)
-        return self._spread(
-            self.randn(*self.shape, dtype=own, **{**kwargs, "device": self._one_device()})
-        )
+        return self._drawn_like(self.randn, {**kwargs, "dtype": own})
 
     @classmethod
     def randn(cls, *shape: Sizes, dtype: DTypeLike | None = None, **kwargs: Any) -> Self:
@@ -118,11 +107,10 @@ class RandomMixin(ConvMixin):
         Source: Box, Muller, "A note on the generation of random normal deviates", 1958.
         """
         own = to_dtype(dtype if dtype is not None else dtypes.default_float)
-        wide = own if own.itemsize >= 4 else dtypes.float32
         kwargs.pop("contiguous", None)
-        u = cls.rand(2, *as_shape(shape), dtype=wide, **kwargs)
-        radius = (u[0].neg() + 1).log().mul(-2).sqrt()
-        return (radius * u[1].mul(2 * math.pi).cos()).cast(own)
+        u = cls.rand(2, *as_shape(shape), dtype=dtypes.float32, **kwargs)
+        radius = (u[1].neg() + 1).log().mul(-2).sqrt()
+        return (u[0].mul(2 * math.pi).cos() * radius).cast(own)
 
     @classmethod
     def randint(
@@ -142,10 +130,10 @@ class RandomMixin(ConvMixin):
         dtype = to_dtype(dtype)
         if dtype.kind == "float":
             raise DTypeError(f"randint needs an integer dtype, not {dtype}")
-        words = cls._random_words(count, kwargs.get("device"))
-        # The high half of a 64-bit product: as good as even for ranges far below 2 ** 32.
-        scaled = (words.cast(dtypes.uint64) * (high - low)).rshift(32).cast(dtypes.int64) + low
-        return scaled.cast(dtype).reshape(most).contiguous().shrink_to(sizes)
+        # The 23 bits of a float32: a range far below that is even.
+        drawn = cls._fractions(count, dtypes.float32, kwargs.get("device")) * float(high - low)
+        whole = drawn.cast(dtypes.int64 if high - low <= 1 << 63 else dtypes.uint64)
+        return (whole + low).cast(dtype).reshape(most).contiguous().shrink_to(sizes)
 
     @classmethod
     def uniform(
@@ -160,7 +148,8 @@ class RandomMixin(ConvMixin):
         own = to_dtype(dtype if dtype is not None else dtypes.default_float)
         if own.kind != "float":
             return cls.randint(*shape, low=int(low), high=int(high), dtype=own, **kwargs)
-        return cls.rand(*shape, dtype=own, **kwargs) * (high - low) + low
+        drawn = cls.rand(*shape, dtype=_drawn_type(own), **kwargs)
+        return (drawn * (high - low)).cast(own) + low
 
     @classmethod
     def normal(cls, *shape: Sizes, mean: float = 0.0, std: float = 1.0, **kwargs: Any) -> Self:
@@ -210,10 +199,9 @@ class RandomMixin(ConvMixin):
         Raises: CreationError when n is negative.
         """
         check_sizes((n,))
-        # Sorting by 31 random bits; equal ones, which keep their order, are rare for n << 2**15.
-        words = cls._random_words(n, device).rshift(1).cast(dtypes.int32)
-        sort: Any = words
-        return sort.argsort().cast(dtype)  # type: ignore[no-any-return]
+        # Equal numbers, which keep their order, are rare for n far below 2 ** 12.
+        drawn: Any = cls.rand(n, device=device, dtype=dtypes.float32, **kwargs)
+        return drawn.argsort().cast(dtype)  # type: ignore[no-any-return]
 
     def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Self:
         """Places drawn with probabilities proportional to the elements of each row.
@@ -235,12 +223,13 @@ class RandomMixin(ConvMixin):
             )
         if replacement or num_samples == 1:
             cdf = weight.cast(dtypes.float32).cumsum(1)
-            draw = self.rand(num_samples, rows, 1, device=self.device) * cdf[:, -1:]
+            drawn: Any = self.rand(num_samples, rows, 1, dtype=dtypes.float32)
+            draw = drawn.to(self.device) * cdf[:, -1:]
             below = cdf._count_at_most(draw.squeeze(2).permute((1, 0))).minimum(classes - 1)
             found = below.cast(dtypes.default_int)
         else:
             # The largest of log(u) / w belong to a draw without replacement.
-            noise = (self.rand(rows, classes, device=self.device).neg() + 1).log()
+            noise = weight.rand_like(dtype=dtypes.float32).log()
             keys: Any = weight.eq(0).where(-math.inf, noise / weight)
             found = keys.topk(num_samples, 1)[1].cast(dtypes.default_int)
         return found if self.ndim == 2 else found.squeeze(0)
@@ -256,15 +245,28 @@ class RandomMixin(ConvMixin):
             return self
         if p == 1:
             return self.const_like(0)
-        keep = self._spread(
-            self.rand(
-                *self.shape,
-                device=self._one_device(),
-                dtype=dtypes.default_float,
-                contiguous=False,
-            )
-        )
+        keep = self.rand_like(dtype=dtypes.default_float, contiguous=False)
         return (keep >= p).contiguous().where(self, 0) * (1 / (1 - p))
+
+
+def _drawn_type(dtype: DType) -> DType:
+    """What numbers of a type are worked out from: the default type, if it is not too small."""
+    usual = dtypes.default_float
+    return usual if usual.itemsize >= 4 or dtype.itemsize < 4 else dtypes.float32
+
+
+def _joined(name: str, value: Any) -> Any:
+    """(1,) uint64, of that or of a pair of words, the low one first."""
+    if value.dtype is dtypes.uint64 and value.numel() == 1:
+        return value.reshape((1,))
+    if value.dtype is not dtypes.uint32 or value.shape != (2,):
+        raise ShapeError(
+            f"random_bits takes pairs of uint32, and the {name} is {value.dtype} "
+            f"{shape_text(value.shape)}",
+            help="or one uint64 each",
+        )
+    low, high = value.cast(dtypes.uint64).split(1)
+    return low + high.lshift(32)
 
 
 def check_sizes(shape: tuple[Any, ...]) -> tuple[Any, ...]:

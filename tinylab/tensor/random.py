@@ -1,7 +1,9 @@
 """Uniform random numbers: threefry2x32 of a key and a counter that lives on the device.
 
-Each draw takes the next counters. The counter is a buffer that moves on when values are computed,
-so that the graph of a step is the same the next time; draws in between are told apart by offsets.
+They are those that tinygrad gives for the same seed: a key is the seed and, in its low word, which
+of the devices drawn from it is; the counter is the number of words drawn before. It is a buffer
+that moves on when values are computed, so that the graph of a step is the same the next time; draws
+in between are told apart by offsets.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ import math
 import operator
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tinylab.dtype import DTypeLike, dtypes, to_dtype
 from tinylab.engine.capture import open_captures
 from tinylab.engine.locking import alone
 from tinylab.engine.realize import to_store
-from tinylab.errors import CreationError, DTypeError
+from tinylab.errors import CreationError, DTypeError, OperandError
 from tinylab.helpers.context import Context
 from tinylab.mixin.base import Sizes, as_shape, largest
 from tinylab.mixin.random import check_sizes
@@ -41,9 +43,9 @@ if TYPE_CHECKING:
 class Stream:
     """One device and thread: a key, a counter buffer, and how many numbers were drawn since."""
 
-    def __init__(self, seed: int, device: str, name: str) -> None:
-        digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
-        self.key = _one_word(int.from_bytes(digest[:8], "little"), device)
+    def __init__(self, seed: int, device: str, which: bytes) -> None:
+        low = int.from_bytes(hashlib.sha256(which).digest()[-4:], "big")
+        self.key = _one_word((seed & 0xFFFFFFFF) << 32 | low, device)
         self.counter = _one_word(0, device)
         self.drawn = 0
         # Whether replays move the counter on: then it stays in that memory, or they and what is
@@ -51,10 +53,10 @@ class Stream:
         self.is_captured = False
         self._drawn_by: list[tuple[Frame, ...]] = []
 
-    def take(self, blocks: int) -> UOp:
-        """The first of so many counters."""
+    def take(self, words: int) -> UOp:
+        """The counter of a draw of so many words."""
         first = self.counter if not self.drawn else self.counter + self.drawn
-        self.drawn += blocks
+        self.drawn += words
         made_of(self.counter)
         if active():
             self._drawn_by.append(user_frames())
@@ -110,7 +112,15 @@ class TensorRandom(TensorCreation):
 
     @staticmethod
     def manual_seed(seed: int = 0) -> None:
-        """Start all random numbers from a seed: the same calls give the same numbers."""
+        """Start all random numbers from a seed: the same calls give the same numbers.
+
+        They are tinygrad's for that seed, of which the low 32 bits count. A function that TinyJit
+        has captured goes on with the numbers that it began with.
+
+        Raises: OperandError for a seed that is no integer.
+        """
+        if not hasattr(seed, "__index__"):
+            raise OperandError(f"manual_seed: a seed is an integer, not {seed!r}")
         TensorRandom._seed = operator.index(seed)
         TensorRandom._streams.clear()
 
@@ -123,12 +133,8 @@ class TensorRandom(TensorCreation):
             raise CreationError(
                 f"rand only supports single device, got {device=}", help="shard what it gives"
             )
-        streams, name = TensorRandom._streams, place + _own.suffix
-        if name not in streams:
-            with Context(ALLOW_DEVICE_USAGE=1):  # the state outlives the function that draws first
-                streams[name] = Stream(TensorRandom._seed, place, name)
-        stream = streams[name]
-        first = cls._from_uop(stream.take((num + 1) // 2))
+        stream = _stream(place)
+        first = cls._from_uop(stream.take(num))
         if num == 0:
             return cls.const(0, dtypes.uint32)._broadcast_to((0,))
         return cls.random_bits(cls._from_uop(stream.key), first, num)
@@ -154,10 +160,38 @@ class TensorRandom(TensorCreation):
         sizes = check_sizes(as_shape(shape))
         # Of symbolic sizes as many as there may be: the numbers do not depend on how many are used.
         most = tuple(map(largest, sizes))
-        count = math.prod(most)
-        words = cls._random_words(count * (2 if own is dtypes.float64 else 1), device)
-        found = words._fraction(own).reshape(most)
+        found = cls._fractions(math.prod(most), own, device).reshape(most)
         return (found.contiguous() if contiguous else found).shrink_to(sizes)
+
+    def _drawn_like(self, draw: Callable[..., Self], kwargs: dict[str, Any]) -> Self:
+        """What a draw gives in this tensor's shape, where this tensor is or `device` says.
+
+        On several devices each draws its own part by numbers of its own; equal copies, one does.
+        """
+        places = self.device
+        if kwargs.get("device") is not None or not isinstance(places, tuple):
+            return draw(*self.shape, **{"device": places, **kwargs})
+        kwargs = {k: v for k, v in kwargs.items() if k != "device"}
+        if self.uop.axis is None:
+            one = draw(*self.shape, device=places[0], **kwargs).uop
+            return self._from_uop(one.shard(places))
+        parts = [draw(*self.uop.shard_shape, device=d, **kwargs).uop for d in places]
+        stacked = UOp(Ops.MSTACK, parts[0].dtype, tuple(parts))
+        return self._from_uop(stacked.unshard(self.uop.axis))
+
+
+def _stream(place: str) -> Stream:
+    """The stream of a device in this thread.
+
+    Those of the main thread are numbered as they come to be drawn from.
+    """
+    streams, name = TensorRandom._streams, place + _own.suffix
+    if name not in streams:
+        number = sum(" in thread " not in other for other in streams)
+        which = name.encode() if _own.suffix else number.to_bytes(4, "big")
+        with Context(ALLOW_DEVICE_USAGE=1):  # the state outlives the function that draws first
+            streams[name] = Stream(TensorRandom._seed, place, which)
+    return streams[name]
 
 
 def random_state() -> set[UOp]:
