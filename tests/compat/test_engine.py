@@ -1,5 +1,7 @@
 """Names of the foreign engine that are made of parts here."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,49 @@ def test_a_record_in_the_words_of_the_foreign_profile():
     ranges = [e for e in found if isinstance(e, take("tinygrad.helpers", "ProfileRangeEvent"))]
     assert len(ranges) == 2
     assert all(r.en >= r.st for r in ranges)
+
+
+def test_tables_of_rules_that_scripts_apply():
+    ops = compat.module("tinygrad.uop.ops")
+    a = Variable("a", 0, 10)
+    assert ops.graph_rewrite((a + 3).rtag(5).sink(), ops.remove_all_tags) is (a + 3).sink()
+    values = {}
+    assert ops.graph_rewrite(a.bind(3) + 1, ops.pm_unbind, ctx=values) is a + 1
+    assert values == {a: 3}
+    assert ops.do_unbind(values, a.bind(4)) is a
+    assert values == {a: 4}
+    assert ops.range_start[ops.Ops.REDUCE] == 1
+    assert isinstance(a, ops.UOp)
+    assert type(ops.UOp) is ops.UOpMetaClass
+    assert isinstance(ops.Ops.ADD, compat.take("tinygrad.uop", "FastEnum"))
+
+
+def test_conditions_are_simplified_by_the_name_that_scripts_use():
+    ops = compat.module("tinygrad.uop.ops")
+    simplify = compat.take("tinygrad.uop.symbolic", "simplify_valid")
+    i = ops.UOp.range(10, 0)
+    assert simplify((i < 3) & (i < 5)) is (i < 3)
+    assert simplify((i < 3) & (i * -1 < 0)) is None
+
+
+def test_calls_of_a_group_are_one_event():
+    group = compat.take("tinygrad.uop.ops", "rewrite_group")
+    key = compat.take("tinygrad.helpers", "TracingKey")
+
+    @group()
+    def one(x):
+        return x + 1
+
+    with record() as rec:
+        assert one(1) == 2
+        assert group(name="two")(one)(2) == 3
+        assert group(name=lambda x: key(f"of {x}"))(one)(3) == 4
+    names = [e.name for e in rec.events if e.kind == "mark"]
+    assert {"one", "two", "of 3"} <= set(names)
+    assert names.count("one") == 3
+
+
+def test_where_a_call_stands():
+    file, line = compat.take("tinygrad.uop.ops", "get_location")()
+    assert file == __file__
+    assert "get_location" in pathlib.Path(file).read_text().splitlines()[line - 1]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
+from tinylab.compat.events import TracingKey
 from tinylab.helpers.arguments import explained_names
 from tinylab.helpers.text import colored
-from tinylab.opcodes import Ops, axis_colors
-from tinylab.uop.ops import PatternMatcher, UOp, sint
+from tinylab.opcodes import GroupOp, Ops, axis_colors
+from tinylab.trace import events
+from tinylab.uop.ops import PatternMatcher, UOp, UPat, sint
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Matches are seen by whoever listens; no table needs another class for it.
 TrackedPatternMatcher = PatternMatcher
@@ -62,6 +69,61 @@ def multirange_str(rngs: Iterable[UOp], color: bool = False, pad: int | None = N
 def gate_kernel_sink(x: UOp) -> bool:
     """Whether a walk may go below a node: not below a kernel."""
     return not (x.op is Ops.SINK and x.arg is not None)
+
+
+# From which source on a node has loops, or what it calls is called with.
+range_start = {
+    Ops.STAGE: 1, Ops.REDUCE: 1, Ops.WMMA: 3, Ops.END: 1, Ops.CALL: 1, Ops.FUNCTION: 1,
+    Ops.LINEAR: 0,
+}  # fmt: skip
+
+
+def rewrite_group(
+    name: Callable[..., str | TracingKey] | str | bool = True,
+    replay: bool = False,
+    new_ctx: bool = True,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Makes a function whose calls are seen as one event, named after it or as `name` says."""
+
+    def around(f: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(f)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            told = name(*args, **kwargs) if callable(name) else name
+            shown = told.display_name if isinstance(told, TracingKey) else told
+            with events.span("mark", shown if isinstance(shown, str) else f.__name__):
+                return f(*args, **kwargs)
+
+        return called
+
+    return around
+
+
+def get_location() -> tuple[str, int]:
+    """File and line of the call."""
+    frame = sys._getframe(1)
+    while frame.f_globals.get("__name__", "").startswith("tinylab.") and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def do_unbind(ctx: dict[UOp, int], x: UOp) -> UOp:
+    """The variable of a bound one, whose value goes into ctx."""
+    variable, ctx[variable] = x.unbind()
+    return variable
+
+
+# What is bound becomes its variable; graph_rewrite(…, ctx={}) keeps the values.
+pm_unbind = PatternMatcher(
+    [
+        (UPat(Ops.AFTER, name="x"), lambda ctx, x: do_unbind(ctx, x) if x.is_bound_var else None),
+    ]
+)
+
+remove_all_tags = PatternMatcher(
+    [
+        (UPat(GroupOp.All, name="x"), lambda x: None if x.tag is None else x.rtag(None)),
+    ]
+)
 
 
 explained_names(globals())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from tinylab.device.registry import Device
 from tinylab.dtype import DType, dtypes
-from tinylab.errors import AllocationError, BufferError, DeviceError
+from tinylab.errors import AllocationError, BufferError, ContractError, DeviceError
 from tinylab.helpers.context import DEBUG, LRU, MAX_BUFFER_SIZE
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.memory import flat_mv
@@ -216,6 +216,17 @@ class Buffer:
             end = offset + size * dtype.itemsize
             raise BufferError(f"a view to byte {end} of a buffer of {self.nbytes} bytes")
         return Buffer(self.device, size, dtype, base=self.base, offset=self.offset + offset)
+
+    @property
+    def trace_num(self) -> int:
+        """Numbers of buffers in tinygrad's viewer.
+
+        Raises: ContractError always.
+        """
+        raise ContractError(
+            "a buffer has no number in a trace of its own here",
+            help="record() numbers what it saw: for kernel in record.kernels",
+        )
 
     def get_buf(self, device: str) -> Any:
         """What a program on ``device`` is called with."""

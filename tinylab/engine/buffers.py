@@ -51,7 +51,10 @@ def memories_of(x: UOp) -> list[Buffer]:
 
 def memory_at(x: UOp) -> Buffer | None:
     """The memory of a value that is one piece of a buffer; None for any other."""
-    if x.has_buffer_identity():
+    whole = x
+    while whole.op is Ops.RESHAPE:
+        whole = whole.src[0]
+    if x.has_buffer_identity() or whole.op is Ops.MSELECT:
         return memory_of(x.base)
     piece = _piece_of(x) if x.base.op is Ops.BUFFER else None
     return None if piece is None else piece.ensure_allocated()

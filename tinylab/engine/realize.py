@@ -58,7 +58,8 @@ def to_store(x: UOp) -> UOp | None:
     below = x
     while below.op in _VIEWS or below.op is Ops.DETACH:
         below = below.src[0]
-    if below.op is Ops.BUFFER:
+    held = below.src[0] if below.op is Ops.MSELECT else below
+    if held.op is Ops.BUFFER:
         return None
     if below.op is Ops.AFTER:
         return below

@@ -72,6 +72,16 @@ class StageArg(NamedTuple):
 BufferizeOpts = StageArg
 
 
+class WmmaArg(NamedTuple):
+    """A tensor core: (N, M, K), what it multiplies, how many threads of which device share it."""
+
+    dims: tuple[int, int, int]
+    dtype_in: DType
+    device: str
+    threads: int
+    upcast_axes: Any = None
+
+
 class ParamArg(NamedTuple):
     """A numbered input of a body, a buffer, or (addrspace ALU) a variable.
 

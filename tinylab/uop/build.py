@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from tinylab.device import Buffer, MultiBuffer
     from tinylab.uop.node import UOp
 
-_numbers = itertools.count()
+numbers = itertools.count()
 
 
 def fresh_number() -> int:
     """A number no buffer or placeholder of this process has yet."""
-    return next(_numbers)
+    return next(numbers)
 
 
 def _check_bounds(name: Any, low: Any, high: Any, dtype: DType) -> None:

@@ -19,9 +19,9 @@ from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.algebra import AlgebraMethods
 from tinylab.uop.args import RangeArg
 from tinylab.uop.bounds import bounds_of
-from tinylab.uop.filled import FilledMethods
 from tinylab.uop.infer import Shape, infer_dtype, infer_shape
 from tinylab.uop.intern import Key, cache, make, set_node_type
+from tinylab.uop.parts import PartMethods
 from tinylab.uop.sharding import ShardMethods, axis_of
 from tinylab.uop.travel import reduced
 
@@ -69,7 +69,7 @@ class _UOpType(type):
         return node
 
 
-class UOp(FilledMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
+class UOp(PartMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     """A node: (op, dtype, src, arg, tag). The same five fields give the same object.
 
     Metadata and storage are kept beside the node and are no part of what it is.
