@@ -111,6 +111,8 @@ class DType:
         return _by_name, (self.name,)
 
     def __lt__(self, other: DType) -> bool:
+        if not isinstance(other, DType):
+            return NotImplemented
         return (self.priority, self.itemsize, self.name) < (
             other.priority,
             other.itemsize,

@@ -170,6 +170,16 @@ def test_a_wrong_safetensors_file_is_an_error_in_words(raw, says):
         safe_load(Tensor(raw))
 
 
+def test_a_file_is_named_by_either_word(tmp_path):
+    path = str(tmp_path / "a.safetensors")
+    safe_save({"a": Tensor([1.0, 2.0])}, path)
+    for word in ("t", "fn"):
+        assert safe_load(**{word: path})["a"].tolist() == [1.0, 2.0]
+        assert safe_load_metadata(**{word: path})[2]["a"]["shape"] == [2]
+    with pytest.raises(OperandError, match="safe_load_metadata takes no keyword 'path'"):
+        safe_load_metadata(path=path)
+
+
 def test_files_that_are_missing_or_empty_are_errors(tmp_path):
     with pytest.raises(FileNotFoundError):
         safe_load(tmp_path / "none")

@@ -37,7 +37,7 @@ from tinylab.helpers.arguments import explain, explained
 from tinylab.helpers.context import DEBUG, ContextVar
 from tinylab.opcodes import Ops
 
-WRONG = [None, "a", 1.5, object(), [1, "x"], -7, 99, {}, Tensor.ones(7, 9)]
+WRONG = [None, "a", 1.5, int, object(), [1, "x"], -7, 99, {}, Tensor.ones(7, 9)]
 # What runs what it is given, or waits for a file.
 LEFT_OUT = {"from_url", "mro"}
 METHODS = [
@@ -55,7 +55,7 @@ NOT_CALLED = {
     "cpu_objdump", "db_connection",
 }  # fmt: skip
 # Tables of the interpreter, with numbers checked before; and what imports or asks what it is given.
-PLAIN = {"safe_exp2", "safe_pow", "fromimport", "get_child", "argsort", "i2u", "to_max_shape"}
+PLAIN = {"safe_exp2", "safe_pow", "fromimport"}
 # Nodes are made on the hot path: keywords that they lack are Python's to refuse.
 PLAIN |= {"UOp", "Variable", "UOpMetaClass"}
 STATE = ["get_parameters", "get_state_dict", "load_state_dict", *FILES]
@@ -195,6 +195,24 @@ def test_the_top_level(f: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 SENTENCES: dict[str, Callable[[], Any]] = {
+    "GlobalCounters takes no keyword 'foo'": lambda: tinylab.GlobalCounters(foo=1),  # type: ignore[call-arg]
+    "disable_gc takes no keyword 'foo'": lambda: module("tinygrad.helpers").disable_gc(foo=1),
+    "get_child: 'a.b' leads nowhere: {'c': 1} has no 'a'": (
+        lambda: module("tinygrad.helpers").get_child({"c": 1}, "a.b")
+    ),
+    "i2u: 8 bits do not hold -300": lambda: module("tinygrad.helpers").i2u(8, -300),
+    "round_up: no number is a multiple of 0, as 5 is to be": (
+        lambda: module("tinygrad.helpers").round_up(5, 0)
+    ),
+    "DEBUG is an int, not <class 'int'>": lambda: Context(DEBUG=int).__enter__(),
+    "as_param: slot is an int, not 'a'": lambda: Tensor([1.0]).realize().as_param("a"),  # type: ignore[arg-type]
+    "a buffer is on a device, called by a string, not 2": lambda: Buffer(2, 4, dtypes.int8),  # type: ignore[arg-type]
+    "a device is called by a string, not 1.5": lambda: module("tinygrad.engine.jit").graph_class(
+        1.5
+    ),
+    "a file holds tensors by name, not 5 by 'a'": (
+        lambda: nn.state.safe_save({"a": 5}, "x.safetensors")  # type: ignore[dict-item]
+    ),
     "zeros takes no keyword 'foo'": lambda: Tensor.zeros(2, foo=1),
     "sum takes no keyword 'axes'": lambda: Tensor.ones(2).sum(axes=0),  # type: ignore[call-arg]
     "topk needs k": lambda: Tensor.ones(2).topk(),  # type: ignore[call-arg]

@@ -32,6 +32,9 @@ class TracingKey:
 class ProfileEvent:
     """Something that happened."""
 
+    def __init__(self) -> None:
+        """Each kind says what is known of it."""
+
 
 @dataclass
 class ProfileRangeEvent(ProfileEvent):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from tinylab.compat.events import TracingKey
-from tinylab.helpers.arguments import explained_names
+from tinylab.errors import OperandError
+from tinylab.helpers.arguments import explained_names, shown
 from tinylab.helpers.text import colored
 from tinylab.opcodes import GroupOp, Ops, axis_colors
 from tinylab.trace import events
@@ -43,7 +44,13 @@ def consumer_map_from_toposort(lst: Iterable[UOp]) -> dict[UOp, dict[UOp, None]]
 
 
 def to_max_shape(shape: Sequence[sint]) -> tuple[int, ...]:
-    """Sizes as large as they may get."""
+    """Sizes as large as they may get.
+
+    Raises: OperandError for a size that is neither a number nor an expression.
+    """
+    for s in shape:
+        if not isinstance(s, (int, UOp)):
+            raise OperandError(f"to_max_shape: a size is an int or a UOp, not {shown(s)}")
     return tuple(s if isinstance(s, int) else int(s.vmax) for s in shape)
 
 

@@ -14,6 +14,7 @@ from tinylab.engine.capture import CapturedStep
 from tinylab.engine.graph import GraphException, NativeGraph, graph_class as own_class
 from tinylab.engine.launch import Step, plan_schedule
 from tinylab.engine.linear import ungraphed
+from tinylab.helpers.arguments import explained_names
 from tinylab.schedule import Schedule
 from tinylab.uop.ops import UOp
 
@@ -71,8 +72,12 @@ class MultiGraphRunner(GraphRunner):
 
 
 def graph_class(dev: Any) -> type[GraphRunner] | None:
-    """What launches many kernels of a device at once; None where there is no such thing."""
+    """What launches many kernels of a device at once; None where there is no such thing.
+
+    Raises: UnknownDeviceError for what is neither a device nor its name.
+    """
     return None if own_class(dev) is None else MultiGraphRunner
 
 
+explained_names(globals())
 __all__ = ["GraphException", "GraphRunner", "MultiGraphRunner", "graph_class"]

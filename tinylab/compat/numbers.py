@@ -6,6 +6,7 @@ from typing import Any
 
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import DTypeError
+from tinylab.helpers.arguments import explained
 
 
 def is_numpy_ndarray(x: object) -> bool:
@@ -13,6 +14,7 @@ def is_numpy_ndarray(x: object) -> bool:
     return str(type(x)) == "<class 'numpy.ndarray'>"
 
 
+@explained
 def _to_np_dtype(dtype: DType) -> Any:
     """numpy's type; float32 where numpy has none."""
     import numpy as np
@@ -30,6 +32,7 @@ _TORCH = {
 }  # fmt: skip
 
 
+@explained
 def _from_torch_dtype(torch_dtype: Any) -> DType:
     """The type of PyTorch's.
 
@@ -41,6 +44,7 @@ def _from_torch_dtype(torch_dtype: Any) -> DType:
     return _TORCH[name]
 
 
+@explained
 def _to_torch_dtype(dtype: DType) -> Any:
     """PyTorch's type.
 

@@ -90,6 +90,8 @@ class Buffer:
         offset: int = 0,
         preallocate: bool = False,
     ) -> None:
+        if not isinstance(device, str):
+            raise BufferError(f"a buffer is on a device, called by a string, not {device!r}")
         if base is not None and base._base is not None:
             raise BufferError("the base of a view is itself a view", help="use view.view(...)")
         self.device, self.size, self.dtype = device, size, dtype

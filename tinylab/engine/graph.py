@@ -162,7 +162,7 @@ def kind_of(s: CapturedStep) -> str:
 @explained
 def graph_class(device: str | Compiled[Any]) -> type[GraphRunner] | None:
     """What launches many kernels of a device at once; None where there is no such thing."""
-    found = Device[device] if isinstance(device, str) else device
+    found = device if isinstance(device, Compiled) else Device[device]
     return NativeGraph if found.graph is not None else None
 
 

@@ -125,7 +125,9 @@ class ContextVar(Generic[T]):
                 help=f"leave it at {self.default}",
             )
         for kind, what, asked in _VALUES:
-            if isinstance(self.default, kind) and not hasattr(new, asked):
+            if isinstance(self.default, kind) and (
+                isinstance(new, type) or not hasattr(new, asked)
+            ):
                 raise SettingError(f"{self.key} is {what}, not {new!r}", help=self.help or None)
         if self.idle and new not in self._met:
             self._met = (*self._met, new)  # told once

@@ -33,11 +33,15 @@ def _is_node(x: Any) -> bool:
 
 
 def _is_int(x: Any) -> bool:
+    if isinstance(x, type):  # a class has the methods of its instances
+        return False
     return hasattr(x, "__index__") or (_is_node(x) and not is_tensor(x))
 
 
 def _is_number(x: Any) -> bool:
-    return not isinstance(x, str) and (hasattr(x, "__float__") or _is_int(x)) and not is_tensor(x)
+    if isinstance(x, (str, type)) or is_tensor(x):
+        return False
+    return hasattr(x, "__float__") or _is_int(x)
 
 
 def _is_sequence(x: Any) -> bool:
@@ -80,6 +84,7 @@ _KINDS: dict[str, tuple[Kind, ...]] = {
                  "True or False"),
     "str": _one("a string", lambda x: isinstance(x, str)),
     "bytes": _BYTES,
+    "bytearray": _BYTES,
     "memoryview": _BYTES,
     "None": _NONE,
     "Self": _TENSOR,

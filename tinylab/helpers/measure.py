@@ -34,6 +34,9 @@ class GlobalCounters:
     mem_used: ClassVar[int] = 0
     mem_used_per_device: ClassVar[defaultdict[str, int]] = defaultdict(int)
 
+    def __init__(self) -> None:
+        """Nothing to say: the counts are the class's."""
+
     @staticmethod
     def reset() -> None:
         """Back to zero, except for memory: buffers stay where they are."""
@@ -103,6 +106,9 @@ class Profiling(contextlib.ContextDecorator):
 
 class disable_gc(contextlib.ContextDecorator):
     """No garbage collection inside: many nodes are made and none of them is garbage."""
+
+    def __init__(self) -> None:
+        """Off from when the block begins."""
 
     def __enter__(self) -> None:
         self.was_on = gc.isenabled()

@@ -9,8 +9,10 @@ from typing import Any
 from tinylab.errors import ContractError
 
 
-def flat_mv(mv: memoryview) -> memoryview:
+def flat_mv(mv: memoryview | bytes | bytearray) -> memoryview:
     """The same memory as one axis of bytes."""
+    if not isinstance(mv, memoryview):
+        mv = memoryview(mv)
     return mv if mv.format == "B" and mv.ndim == 1 else mv.cast("B")
 
 

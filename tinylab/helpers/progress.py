@@ -147,7 +147,7 @@ class tqdm(Generic[T]):
             if self.n and elapsed > 0
             else f"?{self.unit}/s"
         )
-        if self.total is None:
+        if not self.total:
             return f"{self.desc}{self._count(self.n)}{self.unit} [{_clock(elapsed)}, {speed}]"
         done = min(self.n / self.total, 1.0)
         left = _clock(elapsed / done - elapsed) if done > 0 else "?"

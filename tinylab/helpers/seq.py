@@ -10,7 +10,8 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
-from tinylab.errors import ContractError, CreationError, ShapeError
+from tinylab.errors import ContractError, CreationError, OperandError, ShapeError
+from tinylab.helpers.arguments import shown
 
 Size: TypeAlias = Any  # an int, or an expression of sizes
 
@@ -56,7 +57,12 @@ def argfix(*x: Any) -> tuple[Any, ...]:
 
 def argsort(x: Sequence[Any]) -> Any:
     """The positions in sorted order, as the same kind of sequence: (3, 1, 2) -> (1, 2, 0)."""
-    return type(x)(sorted(range(len(x)), key=x.__getitem__))  # type: ignore[call-arg]
+    if not isinstance(x, (list, tuple)):
+        raise OperandError(f"argsort: x is a list or a tuple, not {shown(x)}")
+    try:
+        return type(x)(sorted(range(len(x)), key=x.__getitem__))
+    except TypeError as e:
+        raise OperandError(f"argsort: the items of {shown(x)} have no order") from e
 
 
 def all_same(items: Sequence[Any]) -> bool:
@@ -104,15 +110,24 @@ def merge_dicts(ds: Iterable[dict[T, U]]) -> dict[T, U]:
 
 
 def get_child(obj: Any, key: str) -> Any:
-    """What a dotted path leads to: model, "layers.0.weight"."""
+    """What a dotted path leads to: model, "layers.0.weight".
+
+    Raises: OperandError where a part of the path leads nowhere.
+    """
+    found = obj
     for part in key.split("."):
-        if part.isnumeric():
-            obj = obj[int(part)]
-        elif isinstance(obj, dict):
-            obj = obj[part]
-        else:
-            obj = getattr(obj, part)
-    return obj
+        try:
+            if part.isnumeric():
+                found = found[int(part)]
+            elif isinstance(found, dict):
+                found = found[part]
+            else:
+                found = getattr(found, part)
+        except (AttributeError, LookupError, TypeError) as e:
+            raise OperandError(
+                f"get_child: {key!r} leads nowhere: {shown(found)} has no {part!r}"
+            ) from e
+    return found
 
 
 def get_shape(x: Any) -> tuple[int, ...]:
@@ -157,16 +172,22 @@ class count:
 
 def round_up(num: int, amt: int) -> int:
     """The next multiple: 5, 4 -> 8."""
+    if amt == 0:
+        raise OperandError(f"round_up: no number is a multiple of 0, as {num} is to be")
     return (num + amt - 1) // amt * amt
 
 
 def round_down(num: int, amt: int) -> int:
     """The multiple before: 5, 4 -> 4."""
+    if amt == 0:
+        raise OperandError(f"round_down: no number is a multiple of 0, as {num} is to be")
     return num // amt * amt
 
 
 def ceildiv(num: Size, amt: Size) -> Any:
     """The quotient, rounded up: 5, 4 -> 2; sizes may be symbolic."""
+    if isinstance(amt, int) and amt == 0:
+        raise OperandError(f"ceildiv: {shown(num)} cannot be divided by 0")
     return (num + amt - 1) // amt if not isinstance(num, int) else -(-num // amt)
 
 
@@ -219,17 +240,26 @@ def data64_le(data: Size) -> tuple[Any, Any]:
 
 def getbits(value: int, start: int, end: int) -> int:
     """Bits start to end, both included: 0b1101, 1, 2 -> 0b10."""
+    if not 0 <= start <= end:
+        raise OperandError(
+            f"getbits: bits {start} to {end} are none", help="the lower one is first"
+        )
     return (value >> start) & ((1 << (end - start + 1)) - 1)
 
 
 def i2u(bits: int, value: int) -> int:
     """The unsigned reading of a signed number: 8, -1 -> 255."""
+    if bits < 0 or not -(1 << bits) <= value:
+        raise OperandError(f"i2u: {bits} bits do not hold {value}")
     return value if value >= 0 else (1 << bits) + value
 
 
 def polyN(x: Any, p: Sequence[float]) -> Any:
     """A polynomial, highest power first: [2, 3] -> 2 * x + 3."""
-    return functools.reduce(lambda acc, c: acc * x + c, p, 0.0)
+    try:
+        return functools.reduce(lambda acc, c: acc * x + c, p, 0.0)
+    except TypeError as e:
+        raise OperandError(f"polyN: x is a number or a tensor, not {shown(x)}") from e
 
 
 # *** shapes
@@ -243,6 +273,8 @@ def canonicalize_strides(shape: Sequence[T], strides: Sequence[T]) -> tuple[T, .
 
 def strides_for_shape(shape: Sequence[T]) -> tuple[T, ...]:
     """Row-major strides: (2, 3, 4) -> (12, 4, 1)."""
+    if not isinstance(shape, (list, tuple)) or not all(hasattr(s, "__mul__") for s in shape):
+        raise OperandError(f"strides_for_shape: a shape is a tuple of sizes, not {shown(shape)}")
     strides: list[Any] = []
     step: Any = 1
     for size in reversed(shape):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import bz2
 import functools
 import gzip
+import inspect
 import io
 import lzma
 import math
@@ -22,7 +23,7 @@ from typing import Any, TypeVar
 from tinylab.device import Device
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import FileFormatError, OperandError
-from tinylab.helpers.arguments import explained, explained_class
+from tinylab.helpers.arguments import explained, explained_class, shown
 from tinylab.helpers.unpack import refuse_growth
 from tinylab.tensor import Tensor
 from tinylab.tensor.data import buffer_uop
@@ -34,17 +35,27 @@ T = TypeVar("T")
 
 @explained
 def accept_filename(func: Callable[[Tensor], T]) -> Callable[[Tensor | str | pathlib.Path], T]:
-    """A function of a tensor of bytes that takes the name of a file too."""
+    """A function of a tensor of bytes that takes a file's name too, by `fn` or its own word."""
+    fits = inspect.isfunction(func)
+    parameters = list(inspect.signature(func).parameters.values()) if fits else []
+    if len(parameters) != 1:
+        raise OperandError(f"accept_filename takes a function of one tensor, not {shown(func)}")
+    own = parameters[0]
+    other = "t" if own.name == "fn" else "fn"
 
     @functools.wraps(func)
-    def named(fn: Tensor | str | pathlib.Path) -> T:
-        if not isinstance(fn, (Tensor, str, os.PathLike)):
+    def named(*args: Any, **kwargs: Any) -> T:
+        if not args and other in kwargs and own.name not in kwargs:
+            kwargs[own.name] = kwargs.pop(other)
+        (source,) = signature.bind(*args, **kwargs).arguments.values()
+        if not isinstance(source, (Tensor, str, os.PathLike)):
             raise OperandError(
-                f"{func.__name__} reads a file's path or a tensor of bytes, not {fn!r}"
+                f"{func.__name__} reads a file's path or a tensor of bytes, not {shown(source)}"
             )
-        return func(fn if isinstance(fn, Tensor) else Tensor(pathlib.Path(fn)))
+        return func(source if isinstance(source, Tensor) else Tensor(pathlib.Path(source)))
 
-    del named.__wrapped__  # the parameter is `fn`, not what it becomes
+    signature = inspect.Signature([own.replace(annotation=Tensor | str | pathlib.Path)])
+    named.__signature__ = signature  # type: ignore[attr-defined]
     return explained(named, func.__name__)
 
 

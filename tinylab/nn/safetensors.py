@@ -13,7 +13,7 @@ from typing import Any
 
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import FileFormatError
-from tinylab.helpers.arguments import explained
+from tinylab.helpers.arguments import explained, shown
 from tinylab.nn.files import Bytes, accept_filename
 from tinylab.tensor import Tensor, realize_all
 
@@ -65,12 +65,12 @@ def _header(data: Bytes) -> tuple[int, dict[str, Any]]:
 
 
 @accept_filename
-def safe_load(t: Tensor) -> dict[str, Tensor]:
+def safe_load(fn: Tensor) -> dict[str, Tensor]:
     """The tensors of a safetensors file, by name.
 
     Raises: FileFormatError for a file that is damaged or has types that tinylab lacks.
     """
-    data = Bytes(t)
+    data = Bytes(fn)
     begin, header = _header(data)
     return {
         name: _read_one(data, begin, name, info)
@@ -105,6 +105,12 @@ def safe_save(
 
     Raises: FileFormatError for a weak type.
     """
+    for name, t in tensors.items():
+        if not isinstance(name, str) or not isinstance(t, Tensor):
+            raise FileFormatError(
+                f"a file holds tensors by name, not {shown(t)} by {shown(name)}",
+                help="give a dict of strings and tensors, as get_state_dict makes one",
+            )
     realize_all(list(tensors.values()))
     header: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
     parts, offset = [], 0

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tinylab.engine.linear import deferred
-from tinylab.errors import ScheduleError
+from tinylab.errors import OperandError, ScheduleError
+from tinylab.helpers.arguments import shown
 from tinylab.schedule import callify
 from tinylab.tensor.held import live
 from tinylab.tensor.sharding import TensorSharding
@@ -50,7 +51,12 @@ class TensorScheduling(TensorSharding):
         return linear
 
     def as_param(self, slot: int) -> Self:
-        """The numbered parameter that stands for this tensor in a body."""
+        """The numbered parameter that stands for this tensor in a body.
+
+        Raises: OperandError for a number that is no int.
+        """
+        if not isinstance(slot, int):
+            raise OperandError(f"as_param: slot is an int, not {shown(slot)}")
         return self._from_uop(self.uop.param_like(slot))
 
     def call(self, *lst: Self, fxn: Self | UOp, grad_fxn: Callable[..., Any] | None = None) -> Self:

@@ -69,6 +69,10 @@ class _UOpType(type):
         return node
 
 
+# What Python says of a call that does not fit.
+_UOpType.__call__.__qualname__ = "UOp"
+
+
 class UOp(PartMethods, AlgebraMethods, ShardMethods, metaclass=_UOpType):
     """A node: (op, dtype, src, arg, tag). The same five fields give the same object.
 

@@ -36,10 +36,10 @@ def smin(*sizes: Sint | Sequence[Sint]) -> Any:
 
 
 def _pick(sizes: tuple[Any, ...], largest: bool) -> Any:
-    if not sizes:
-        raise OperandError(f"{'smax' if largest else 'smin'} needs a size")
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = tuple(sizes[0])
+    if not sizes:
+        raise OperandError(f"{'smax' if largest else 'smin'} needs a size")
     if all(isinstance(s, int) for s in sizes):
         return max(sizes) if largest else min(sizes)
     found = sint_to_uop(sizes[0])
