@@ -77,7 +77,10 @@ EARLY_CLEANUP = {
         ],
     ),
     "contiguous_of_copy": Case(
-        [(X.copy_to_device("NULL").contiguous(), is_(X.copy_to_device("NULL")))],
+        [
+            (X.copy_to_device("NULL").contiguous(), is_(X.copy_to_device("NULL"))),
+            (CONST_THERE.contiguous().replace(arg="kept apart"), is_(CONST_THERE)),
+        ],
         [
             X.copy_to_device("NULL").contiguous().replace(arg="wanted all the same"),
             CUT.copy_to_device("NULL").contiguous(),

@@ -33,6 +33,7 @@ from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import Callified, callify, create_schedule
 from tinylab.schedule.effects import copied_first, is_write
 from tinylab.schedule.keep_old_values import reads_of_states, storage_of
+from tinylab.schedule.make_there import made_anew
 from tinylab.trace import events
 from tinylab.trace.provenance import note, user_line
 from tinylab.trace.record import ran, wants
@@ -71,9 +72,12 @@ def to_store(x: UOp) -> UOp | None:
 
 def _writes_below(root: UOp) -> list[UOp]:
     """The states of buffers after effects, which a run of the graph passes through."""
+    order = root.toposort(enter_calls=False)
+    if constant := made_anew(order):  # what is copied elsewhere only as a constant is not filled
+        order = root.toposort(lambda x: x not in constant, enter_calls=False)
     return [
         x
-        for x in root.toposort(enter_calls=False)
+        for x in order
         if x.op is Ops.AFTER
         and any(s.op is not Ops.AFTER for s in x.src[1:])
         and not x.is_bound_var

@@ -30,6 +30,7 @@ from tinylab.schedule.early_cleanup import pm_early_cleanup, written_buffers
 from tinylab.schedule.flatten_linear import flatten_linear
 from tinylab.schedule.inline_functions import FunctionContext, pm_inline_functions
 from tinylab.schedule.keep_old_values import keep_old_values
+from tinylab.schedule.make_there import make_there
 from tinylab.schedule.order_kernels import order_kernels
 from tinylab.schedule.plan_memory import is_internal, plan_memory
 from tinylab.schedule.realize_points import pm_realize_points, reasons_to_store
@@ -71,6 +72,8 @@ KERNEL_GRAPH = (
     Pass("inline_functions", pm_inline_functions,
          ctx=lambda root, device: FunctionContext(device, create_schedule),
          why="from here on there are values, and no calls but those of kernels and lists"),
+    Pass("make_there", run=make_there,
+         why="a copy of a constant would need its storage on the device that it comes from"),
     Pass("shard", pm_shard, when=has_several_devices,
          why="from here on every value is on one device"),
     Pass("early_cleanup", pm_early_cleanup, ctx=written_buffers,

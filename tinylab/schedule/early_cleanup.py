@@ -137,8 +137,9 @@ def copy_of_gaps(x: UOp) -> UOp | None:
 
 
 def contiguous_of_copy(c: UOp, x: UOp) -> UOp | None:
-    """What arrives from another device is stored in one piece."""
-    return x if c.arg is None and not isinstance(x.src[0].device, tuple) else None
+    """What arrives from another device, or is made there, is stored in one piece."""
+    apart = c.arg is not None and not made_there(x)
+    return None if apart or isinstance(x.src[0].device, tuple) else x
 
 
 def contiguous_of_window(c: UOp, x: UOp, ctx: Container[UOp]) -> UOp | None:
