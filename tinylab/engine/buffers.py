@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tinylab.device import Buffer, Device, MultiBuffer
 from tinylab.errors import ContractError, ScheduleError
 from tinylab.mixin.base import shape_text
@@ -9,6 +11,9 @@ from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import is_internal
 from tinylab.schedule.views import window_of
 from tinylab.uop.ops import UOp, node_to_shape
+
+# Called with a BUFFER node that gets memory which it did not have.
+memory_given: list[Callable[[UOp], None]] = []
 
 
 def memory_of(x: UOp) -> Buffer:
@@ -26,6 +31,7 @@ def memory_of(x: UOp) -> Buffer:
         )
     if x._buffer is None:
         x._buffer = Buffer(x.arg.device, x.shape[0], x.dtype)
+        _tell(x)
     whole: Buffer = x._buffer
     return whole
 
@@ -41,7 +47,13 @@ def memory_on_devices(x: UOp) -> MultiBuffer:
     found: MultiBuffer | None = x._buffer
     if found is None:
         found = x._buffer = MultiBuffer(x.arg.device, x.shape[0], x.dtype)
+        _tell(x)
     return found
+
+
+def _tell(x: UOp) -> None:
+    for hear in memory_given:
+        hear(x)
 
 
 def memories_of(x: UOp) -> list[Buffer]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from tinylab.device import Buffer
+from tinylab.tensor.waiting import StorageOf, Waiting
 from tinylab.uop.ops import UOp
 
 # The marks of a tensor of which it is not known what it was made from.
@@ -58,6 +60,7 @@ class Live:
         self._stored: dict[int, weakref.ref[Any]] = {}  # in memory, not filed yet
         self._memory: dict[int, tuple[int, ...]] = {}  # under which memory a tensor is filed
         self._by_memory: dict[int, dict[int, weakref.ref[Any]]] = {}
+        self._waiting = Waiting()
         self._listening: list[dict[int, weakref.ref[Any]]] = []
 
     def add(self, tensor: Any) -> None:
@@ -79,6 +82,12 @@ class Live:
         found = self._refs.get(id(tensor))
         if found is not None:
             self._new[id(tensor)] = found
+
+    def looks_elsewhere(self, tensor: Any) -> None:
+        """A tensor that may be held looks at memory now for a part of what it was made of."""
+        found = self._refs.get(id(tensor))
+        if found is not None:
+            self._waiting.note(id(tensor), found)
 
     def wrote(self, tensor: Any) -> None:
         """The program gave a tensor another value: whoever listens hears of it."""
@@ -109,8 +118,7 @@ class Live:
                 if entry.marks & mark != mark or (tensor := entry.ref()) is None:
                     continue
                 if in_memory(tensor.uop):
-                    self._drop(entry.key)
-                    self._stored[entry.key] = entry.ref
+                    self._is_stored(entry.key)
                 else:
                     found[entry.key] = tensor
         return list(found.values())
@@ -122,16 +130,34 @@ class Live:
         for entry in list(self._filed.values()):
             tensor = entry.ref()
             if tensor is not None and in_memory(tensor.uop):
-                self._drop(entry.key)
-                self._stored[entry.key] = entry.ref
+                self._is_stored(entry.key)
             elif tensor is not None:
                 found.append(tensor)
         return found
 
+    def to_compute_at(
+        self,
+        in_memory: Callable[[UOp], bool],
+        storage_of: StorageOf,
+        written: Iterable[Buffer],
+        used: Iterable[Buffer],
+    ) -> list[Any]:
+        """The tensors to compute that may look at memory out of written, or write to some of used.
+
+        The work depends on what is found, and on what is new, not on how many tensors are held.
+        """
+        self._file_new(in_memory)
+        for key, tensor in self._waiting.unfiled():
+            if in_memory(tensor.uop):
+                self._is_stored(key)
+            else:
+                self._waiting.file(key, storage_of(tensor.uop))
+        return list(self._waiting.touching(written, used).values())
+
     def lying_in(
         self, memory: Iterable[object], memory_of: Callable[[UOp], Iterable[object]]
     ) -> list[Any]:
-        """The tensors whose values lie in some of the memory, after `all_to_compute`."""
+        """The tensors whose values lie in some of the memory, after one of the above."""
         for key in list(self._stored):  # tensors come and go at any time, here too
             ref = self._stored.get(key)
             tensor = None if ref is None else ref()
@@ -158,10 +184,19 @@ class Live:
                 self._stored[key] = ref
                 continue
             entry = self._filed[key] = _Pending(key, ref, tensor._marks)
+            self._waiting.note(key, ref)
             for n in self._places(entry.marks):
                 self._by_bit[n][key] = entry
 
+    def _is_stored(self, key: int) -> None:
+        """What was to be computed lies in memory."""
+        ref = self._refs.get(key)
+        self._drop(key)
+        if ref is not None:
+            self._stored[key] = ref
+
     def _drop(self, key: int) -> None:
+        self._waiting.drop(key)
         entry = self._filed.pop(key, None)
         if entry is not None:
             for n in self._places(entry.marks):

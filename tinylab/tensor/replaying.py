@@ -11,7 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from tinylab.device import Buffer
 from tinylab.dtype import strong_dtype
@@ -24,27 +24,20 @@ from tinylab.schedule.effects import buffer_below
 from tinylab.tensor.held import live
 from tinylab.tensor.random import drawn_streams
 from tinylab.tensor.tensor import Tensor, realize_all
+from tinylab.tensor.waiting import Storage
 from tinylab.tensor.writing import owner_of
 from tinylab.uop.ops import UOp
 
-
-class _Storage(NamedTuple):
-    """The BUFFER nodes that an expression looks at, and those that it writes to."""
-
-    all: frozenset[UOp]
-    targets: frozenset[UOp]
+_storage: weakref.WeakKeyDictionary[UOp, Storage] = weakref.WeakKeyDictionary()
 
 
-_storage: weakref.WeakKeyDictionary[UOp, _Storage] = weakref.WeakKeyDictionary()
-
-
-def _look(uop: UOp) -> _Storage:
+def _look(uop: UOp) -> Storage:
     order = [x for x in uop.toposort(enter_calls=False) if not x.is_bound_var]
     buffers = frozenset(x for x in order if x.op is Ops.BUFFER and not x.is_variable)
-    return _Storage(buffers, buffers & {buffer_below(x) for x in order if x.op is Ops.AFTER})
+    return Storage(buffers, buffers & {buffer_below(x) for x in order if x.op is Ops.AFTER})
 
 
-def _storage_of(uop: UOp) -> _Storage:
+def _storage_of(uop: UOp) -> Storage:
     """What an expression looks at, kept while it is there; no BUFFER, which would keep itself."""
     found = _storage.get(uop)
     if found is None:
@@ -74,6 +67,7 @@ def _keep(t: Tensor) -> None:
     kept = Tensor._from_uop(kept_copy(uop.cast(strong_dtype(uop.dtype))))
     realize_all([kept])
     t.uop = kept.uop.cast(uop.dtype)
+    live.looks_elsewhere(t)
 
 
 def keep_order(replay: Replay) -> None:
@@ -81,7 +75,7 @@ def keep_order(replay: Replay) -> None:
 
     Views of what is written that do not follow get a copy.
     """
-    for t in live.all_to_compute(_is_stored):
+    for t in live.to_compute_at(_is_stored, _storage_of, replay.written, replay.used):
         # It may have been computed along with one before it.
         if (below := to_store(t.uop)) is None:
             continue

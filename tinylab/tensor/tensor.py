@@ -467,6 +467,7 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
             kept = Tensor._from_uop(kept_copy(t.uop))
             realize_all([kept])
             t.uop = kept.uop
+            live.looks_elsewhere(t)
         roots = [t.uop for t in wanted]
     for stream, counter in streams:
         stream.counter = becomes.get(counter, counter)
@@ -505,6 +506,7 @@ def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
         new = UOp.sink(*(t.uop for t in holders)).substitute(becomes, walk=True)
     for t, uop in zip(holders, new.src, strict=True):
         t.uop = uop
+        live.looks_elsewhere(t)
 
 
 note_methods(Tensor)
