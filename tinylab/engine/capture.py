@@ -97,11 +97,13 @@ class Replay(NamedTuple):
 class Aftermath(NamedTuple):
     """What those who look after values do behind a capture.
 
-    made: memory (bases) that it allocated. returned: the function's result. They fill in:
-    followers, and moved: memory out of made that nobody looks at any more.
+    made: memory (bases) that it allocated. read: memory that its steps read. returned: the
+    function's result. They fill in: followers, and moved: memory out of made that nobody looks at
+    any more.
     """
 
     made: Set[Buffer]
+    read: Set[Buffer]
     returned: Sequence[Any]
     followers: Followers
     moved: set[Buffer]

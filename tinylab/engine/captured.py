@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tinylab.device import Buffer
 from tinylab.dtype import DType, dtypes
@@ -27,12 +27,16 @@ from tinylab.engine.launch import Step, copy_step, program_step
 from tinylab.engine.locking import alone
 from tinylab.errors import JitError
 from tinylab.helpers.context import DEBUG, JIT
+from tinylab.mixin.base import Size
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.effects import called_with
 from tinylab.schedule.plan_memory import may_be_cut, pack, rounded
 from tinylab.trace import events
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
+
+# Where a view begins and ends on an axis, and the axis: variables may move it off.
+Box: TypeAlias = tuple[Size, Size, Size]
 
 
 class InputInfo(NamedTuple):
@@ -122,6 +126,7 @@ class CapturedJit:
     pieces: list[Piece]
     scratch: list[int]
     native: bool = True
+    boxes: list[Box] = field(default_factory=list)  # held against the variables of each call
     # The tensors that see what a call writes; of a function that was saved nobody knows.
     followers: Followers = field(default_factory=Followers)
     _is_free: bool = field(default=False, init=False)
@@ -366,6 +371,7 @@ def capture_of(
     made: set[Buffer],
     pack_again: bool,
     followers: Followers,
+    boxes: list[Box],
 ) -> CapturedJit:
     """What a call computed, ready to be computed again.
 
@@ -404,6 +410,7 @@ def capture_of(
         _pieces(numbers.memory, moving),
         [n for n, b in enumerate(numbers.memory) if b.base in inside],
         JIT.value < 2,
+        boxes,
         followers,
     )
 
@@ -503,7 +510,18 @@ def _stored(c: CapturedJit) -> Iterable[Any]:
     steps = [(s.call, s.step.device, s.var_vals) for s in c.steps]
     yield rebuilt(c.ret, lambda t: blank.get(id(t), t))
     yield from (c.expected_names, c.expected_input_info, c.expected_variables, c.bound)
-    yield from (steps, memory, c.numbers, c.inputs, results, given, c.pieces, c.scratch, c.native)
+    yield from (
+        steps,
+        memory,
+        c.numbers,
+        c.inputs,
+        results,
+        given,
+        c.pieces,
+        c.scratch,
+        c.native,
+        c.boxes,
+    )
 
 
 def _loaded(*parts: Any) -> CapturedJit:

@@ -32,6 +32,7 @@ from tinylab.engine.capture import (
     written,
 )
 from tinylab.engine.captured import (
+    Box,
     CapturedJit,
     Input,
     InputInfo,
@@ -200,7 +201,6 @@ class TinyJit(Generic[P, R]):
             raise JitError(f"TinyJit captures a function, not {fxn!r}", help="TinyJit(step)")
         self.fxn, self.captured, self.prune = fxn, captured, prune
         self.cnt = 0 if captured is None else 2
-        self._boxes: dict[tuple[Size, Size, Size], None] = {}  # not kept in a pickle
 
     def reset(self) -> None:
         """Forget what was captured.
@@ -253,10 +253,11 @@ class TinyJit(Generic[P, R]):
             behind = [stack.enter_context(around()) for around in around_capture]
             # What is computed once stays where it is: each value has memory of its own first.
             planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
-            with planner, captured() as capture, _watched_boxes() as self._boxes:
+            with planner, captured() as capture, _watched_boxes() as boxes:
                 ret = self._plain(args, kwargs)
             tensors = tensors_of(ret)  # says what is none
-            done = Aftermath(capture.made, tensors, Followers(), set())
+            read = {c.buffers[slot].base for c in capture.steps for slot in c.ins}
+            done = Aftermath(capture.made, read, tensors, Followers(), set())
             for look_after in behind:
                 look_after(done)
         inside = capture.made - memory_below(tensors)
@@ -274,6 +275,7 @@ class TinyJit(Generic[P, R]):
             capture.made,
             self.prune,
             done.followers,
+            list(boxes),
         )
         return _apart(ret, capture)
 
@@ -305,17 +307,17 @@ class TinyJit(Generic[P, R]):
         for name, got, want in zip(names, infos, found.expected_input_info, strict=True):
             if got != want:
                 raise _mismatch(name, got, want)
-        for box in self._boxes:
+        for box in found.boxes:
             check_present(*box, {**inputs.var_vals})
         tensors = [t for _, t in _tensors_in(args, kwargs)]
         return found([i.buffer for i in inputs.tensors], inputs.var_vals, tensors)
 
 
 @contextmanager
-def _watched_boxes() -> Iterator[dict[tuple[Size, Size, Size], None]]:
+def _watched_boxes() -> Iterator[dict[Box, None]]:
     """The boxes that this thread cuts meanwhile and that variables may move off their axis."""
     thread = threading.get_ident()
-    boxes: dict[tuple[Size, Size, Size], None] = {}
+    boxes: dict[Box, None] = {}
 
     def watch(*box: Size) -> None:
         if threading.get_ident() == thread:

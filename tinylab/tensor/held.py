@@ -42,6 +42,17 @@ class _Pending(NamedTuple):
     marks: int
 
 
+class Heard(NamedTuple):
+    """What the program did to tensors while somebody listened, by identity.
+
+    wrote: those that it gave another value. replaced: those that became another tensor, each with
+    what it was first.
+    """
+
+    wrote: dict[int, weakref.ref[Any]]
+    replaced: dict[int, tuple[weakref.ref[Any], UOp]]
+
+
 class Live:
     """The tensors that someone holds, by identity and weakly.
 
@@ -61,7 +72,7 @@ class Live:
         self._memory: dict[int, tuple[int, ...]] = {}  # under which memory a tensor is filed
         self._by_memory: dict[int, dict[int, weakref.ref[Any]]] = {}
         self._waiting = Waiting()
-        self._listening: list[dict[int, weakref.ref[Any]]] = []
+        self._listening: list[Heard] = []
 
     def add(self, tensor: Any) -> None:
         """Hold a tensor in mind."""
@@ -92,12 +103,17 @@ class Live:
     def wrote(self, tensor: Any) -> None:
         """The program gave a tensor another value: whoever listens hears of it."""
         for heard in self._listening:
-            heard[id(tensor)] = weakref.ref(tensor)
+            heard.wrote[id(tensor)] = weakref.ref(tensor)
+
+    def replaced(self, tensor: Any, old: UOp) -> None:
+        """The program let a tensor become another one: whoever listens hears of it."""
+        for heard in self._listening:
+            heard.replaced.setdefault(id(tensor), (weakref.ref(tensor), old))
 
     @contextmanager
-    def listening(self) -> Iterator[dict[int, weakref.ref[Any]]]:
-        """The tensors that are written to inside the block, by identity."""
-        heard: dict[int, weakref.ref[Any]] = {}
+    def listening(self) -> Iterator[Heard]:
+        """What is done to tensors inside the block."""
+        heard = Heard({}, {})
         self._listening.append(heard)
         try:
             yield heard

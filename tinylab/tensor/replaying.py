@@ -19,9 +19,11 @@ from tinylab.engine.buffers import memories_of
 from tinylab.engine.capture import Aftermath, Replay, around_capture, before_replay
 from tinylab.engine.captured import storage_below
 from tinylab.engine.realize import kept_copy, to_store
+from tinylab.errors import JitError
+from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below
-from tinylab.tensor.held import live
+from tinylab.tensor.held import Heard, live
 from tinylab.tensor.random import drawn_streams
 from tinylab.tensor.tensor import Tensor, realize_all
 from tinylab.tensor.waiting import Storage
@@ -118,22 +120,45 @@ def around_capturing() -> Iterator[Callable[[Aftermath], None]]:
     waiting = live.all_to_compute(_is_stored)
     before, there = [weakref.ref(t) for t in waiting], live.known()
     del waiting
-    with live.listening() as wrote:
-        yield lambda done: _look_after(done, wrote, there, before)
+    with live.listening() as heard:
+        yield lambda done: _look_after(done, heard, there, before)
 
 
 _Refs = dict[int, "weakref.ref[Any]"]
 
 
-def _look_after(done: Aftermath, wrote: _Refs, there: _Refs, waiting: Iterable[Any]) -> None:
+def _refuse_replaced(done: Aftermath, heard: Heard, there: _Refs) -> None:
+    """A replay reads and writes memory: what a tensor became besides, it does not do again.
+
+    Raises: JitError for a tensor that was there before and is something else now, but for memory
+    that each replay fills without a look at what the tensor was.
+    """
+    for key, (ref, old) in heard.replaced.items():
+        t = ref()
+        if t is None or there.get(key) is None or t.uop is old:
+            continue
+        now = set(_memory_of(t.uop)) if _is_stored(t.uop) else set()
+        before = set(_memory_of(old)) if _is_stored(old) else set()
+        if now == before and now:
+            continue
+        if not now or not now <= done.made or not before.isdisjoint(done.read):
+            raise JitError(
+                f"a tensor of shape {shape_text(t.shape)} is .replace()d inside a captured "
+                "function, and a replay would not do that again",
+                help="write to it instead: .assign(value)",
+            )
+
+
+def _look_after(done: Aftermath, heard: Heard, there: _Refs, waiting: Iterable[Any]) -> None:
     """Behind a capture: who follows, and values of their own for all others.
 
-    wrote: what the function wrote to. there: the tensors that it found. waiting: those of them
-    that were to be computed.
+    heard: what the function did to tensors. there: the tensors that it found. waiting: those of
+    them that were to be computed.
     """
+    _refuse_replaced(done, heard, there)
     returned = {id(t) for t in done.returned}
     own = (r for k, r in live.known().items() if there.get(k) is not r and k not in returned)
-    for t in _held((*wrote.values(), *own)):
+    for t in _held((*heard.wrote.values(), *own)):
         done.followers.add(t)
     live.all_to_compute(_is_stored)
     for t in {id(t): t for t in (*_held(waiting), *live.lying_in(done.made, _memory_of))}.values():

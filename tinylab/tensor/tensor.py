@@ -251,15 +251,18 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
     def replace(self, x: Tensor) -> Tensor:
         """Become another tensor of the same shape.
 
+        Inside a captured function this is done once, not at each replay: `assign` is.
+
         Raises: ContractError for another shape.
         """
         if x.shape != self.shape:
             raise ContractError(
                 f"replace shape mismatch {shape_text(self.shape)} != {shape_text(x.shape)}"
             )
-        self.uop, self._view_of, self._marks = x.uop, None, x._marks
+        old, self.uop, self._view_of, self._marks = self.uop, x.uop, None, x._marks
         live.changed(self)
         live.wrote(self)
+        live.replaced(self, old)
         return self
 
     def __setitem__(self, indices: Any, v: Any) -> None:

@@ -1,0 +1,103 @@
+"""State that a captured function replaces, and what a saved one still checks."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from tinylab import Tensor, TinyJit, Variable
+from tinylab.errors import JitError, ShapeError
+
+
+def _one() -> Tensor:
+    return Tensor([1.0]).realize()
+
+
+def _stored(state: Tensor, x: Tensor) -> None:
+    state.replace((state + x).realize())
+
+
+def _lazy(state: Tensor, x: Tensor) -> None:
+    state.replace(state + x)
+
+
+def _of_no_state(state: Tensor, x: Tensor) -> None:
+    state.replace(x * 2)  # waits: a replay would compute what is returned only
+
+
+def _twice(state: Tensor, x: Tensor) -> None:
+    state.replace(state + x).replace((state * 2).contiguous())
+
+
+@pytest.mark.parametrize("move_on", [_stored, _lazy, _twice, _of_no_state])
+@pytest.mark.parametrize("pending", [False, True])
+def test_state_that_is_replaced_is_refused_when_it_is_captured(
+    move_on: Callable[[Tensor, Tensor], None], pending: bool
+):
+    state = Tensor([0.0]) + 1 if pending else Tensor([1.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        move_on(state, x)
+        return (state * 10).realize()
+
+    step(_one())
+    with pytest.raises(JitError, match=r"\.replace\(\)d inside") as e:
+        step(_one())
+    assert "assign" in str(e.value.help)
+
+
+def test_state_that_is_assigned_moves_on():
+    state = Tensor([0.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        state.assign(state + x)
+        return state * 10
+
+    assert [step(_one()).item() for _ in range(5)] == [10.0, 20.0, 30.0, 40.0, 50.0]
+    assert state.item() == 5.0
+
+
+def test_what_is_replaced_by_something_of_the_inputs_follows():
+    state = Tensor([0.0]).realize()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        state.replace((x * 2).realize())
+        return (state + 1).realize()
+
+    for n in range(5):
+        assert step(Tensor([float(n)]).realize()).item() == 2 * n + 1
+        assert state.item() == 2 * n
+
+
+def test_a_tensor_made_inside_may_be_replaced():
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        found = x + 1
+        found.replace(found * 2)
+        return found.realize()
+
+    for n in range(4):
+        assert step(Tensor([float(n)]).realize()).item() == 2 * (n + 1)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_replay_holds_boxes_against_its_variables(saved: bool):
+    x = Tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).realize()
+    at = Variable("at", 0, 8)
+
+    @TinyJit
+    def two(x: Tensor, at: Variable) -> Tensor:
+        return x[at : at + 2].contiguous()
+
+    for n in (0, 3):
+        two(x, at.bind(n))
+    step = pickle.loads(pickle.dumps(two)) if saved else two
+    assert step(x, at.bind(6)).tolist() == [6.0, 7.0]
+    with pytest.raises(ShapeError, match=r"its variables make it 7 to 9 of 8"):
+        step(x, at.bind(7))
+    assert step(x, at.bind(5)).tolist() == [5.0, 6.0]
