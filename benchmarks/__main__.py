@@ -10,7 +10,17 @@ import sys
 import time
 
 _FRONT_END = ("paint", "timeline")
-NAMES = ("imports", "compile", "recording", "steps", "kernels", "overhead", "counting", *_FRONT_END)
+NAMES = (
+    "imports",
+    "compile",
+    "recording",
+    "steps",
+    "kernels",
+    "overhead",
+    "counting",
+    "growth",
+    *_FRONT_END,
+)
 
 
 def main(arguments: list[str]) -> None:

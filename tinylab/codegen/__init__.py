@@ -7,7 +7,6 @@ SINK(END(STORE(a[i], REDUCE(b[i*n + k], k)), i))
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from tinylab.codegen.add_loads import pm_add_loads
@@ -49,6 +48,7 @@ from tinylab.helpers.context import (
     TRANSCENDENTAL,
     Context,
 )
+from tinylab.helpers.recent import Recent
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import (
     KernelInfo,
@@ -254,8 +254,7 @@ def _parts(root: UOp) -> list[UOp]:
 
 
 # Equal kernels are lowered once; nodes are interned, so the AST itself is the key.
-_programs: OrderedDict[tuple[Any, ...], UOp] = OrderedDict()
-_MOST_PROGRAMS = 4096
+_programs: Recent[tuple[Any, ...], UOp] = Recent(1024)
 
 
 @explained
@@ -271,9 +270,5 @@ def to_program(sink: UOp, ren: Renderer, compiler: Any = None, fresh: bool = Fal
         compiler is not None,
         *(setting.value for setting in SETTINGS),
     )
-    found = None if fresh else _programs.get(key)
-    if found is None:
-        found = _programs[key] = do_to_program(sink, ren, compiler)
-        if len(_programs) > _MOST_PROGRAMS:
-            _programs.popitem(last=False)
-    return found
+    found = None if fresh else _programs.find(key)
+    return _programs.keep(key, do_to_program(sink, ren, compiler)) if found is None else found

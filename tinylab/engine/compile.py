@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +12,7 @@ from tinylab.engine.process_replay import note_kernel
 from tinylab.errors import CompileError
 from tinylab.helpers.context import CAPTURE_PROCESS_REPLAY, DEBUG
 from tinylab.helpers.progress import tqdm
+from tinylab.helpers.recent import Recent
 from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import Ops
 from tinylab.renderer import Estimates
@@ -22,9 +22,11 @@ from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, dtypes
 from tinylab.uop.printer import listing
 
-_MOST_LOADED = 4096
-_loaded: OrderedDict[tuple[str, UOp], Program[Any]] = OrderedDict()
-_compiled: OrderedDict[tuple[UOp, str, Target], UOp] = OrderedDict()
+# A loaded kernel is some 40 kB of memory, a compiled one some 20 kB. Schedules and captured
+# functions hold theirs themselves.
+_MOST_KERNELS = 1024
+_loaded: Recent[tuple[str, UOp], Program[Any]] = Recent(_MOST_KERNELS)
+_compiled: Recent[tuple[UOp, str, Target], UOp] = Recent(_MOST_KERNELS)
 
 
 def compiling(calls: Sequence[UOp]) -> Iterator[UOp]:
@@ -54,12 +56,8 @@ def lower_kernel(
     if CAPTURE_PROCESS_REPLAY:
         note_kernel(ast, device, program)
     key = (program, device, tools.target)
-    found = None if fresh else _compiled.get(key)
-    if found is None:
-        found = _compiled[key] = _with_binary(program, device)
-        while len(_compiled) > _MOST_LOADED:
-            _compiled.popitem(last=False)
-    return found
+    found = None if fresh else _compiled.find(key)
+    return _compiled.keep(key, _with_binary(program, device)) if found is None else found
 
 
 @contextmanager
@@ -111,12 +109,10 @@ def _machine_code(compiler: Compiler, source: str, binary: bytes) -> str:
 def get_runtime(device: str, program: UOp, cache: bool = True) -> Program[Any]:
     """The loaded form of a PROGRAM, ready to be called with buffers; cache=False loads it anew."""
     key = (device, program)
-    found = _loaded.get(key) if cache else None
+    found = _loaded.find(key) if cache else None
     if found is None:
         with _naming(program):
-            found = _loaded[key] = Device[device].runtime(to_elf(program))
-        while len(_loaded) > _MOST_LOADED:
-            _loaded.popitem(last=False)
+            found = _loaded.keep(key, Device[device].runtime(to_elf(program)))
     return found
 
 

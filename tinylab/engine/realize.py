@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -29,6 +28,7 @@ from tinylab.helpers.context import (
     VIZ,
 )
 from tinylab.helpers.measure import disable_gc
+from tinylab.helpers.recent import Recent
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import Callified, callify, create_schedule
 from tinylab.schedule.effects import copied_first, is_write
@@ -44,10 +44,14 @@ from tinylab.uop.ops import KernelInfo, UOp, spec_tensor, type_verify
 LiveUops = Callable[[], Iterable[UOp]]
 _Key = tuple[UOp, str, int, str, tuple[Any, ...]]
 _SETTINGS = (*schedule.SETTINGS, *codegen.SETTINGS)
-_MOST_PLANS = 2048
+# What plans may weigh: each step is a kernel that stays loaded, or a copy, and the rest of a plan
+# is as much as some more.
+_MOST_STEPS, _PLAN_ITSELF = 4096, 3
 _WATCHING = (VIZ, PROFILE, TRACK_MATCH_STATS)
 # By callified body: what was scheduled and compiled for it.
-schedule_cache: OrderedDict[_Key, Plan] = OrderedDict()
+schedule_cache: Recent[_Key, Plan] = Recent(
+    _MOST_STEPS, lambda plan: len(plan.schedule.linear.src) + _PLAN_ITSELF
+)
 
 _PENDING = "what it reads is about to be overwritten, and somebody still holds it"
 # Movement through which a stored value is looked at without being computed again.
@@ -361,9 +365,8 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
     settings = tuple([s.value for s in _SETTINGS])
     key = (called.body, DEV.value, NO_MEMORY_PLANNER.value, device, settings)
     fresh = wants(("schedule", *key))
-    plan = schedule_cache.get(key) if SCACHE and not fresh else None
+    plan = schedule_cache.find(key) if SCACHE and not fresh else None
     if plan is not None:
-        schedule_cache.move_to_end(key)
         if runs_now():
             plan.compile()
         ran(key, sink)
@@ -372,11 +375,9 @@ def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
         callify(sink, by_rules=True)  # only to be heard
     with events.span("schedule", "schedule"), disable_gc():
         made = create_schedule(called.body, device, plan=not NO_MEMORY_PLANNER)
-    plan = schedule_cache[key] = Plan(made, Arguments(made.linear), fresh=fresh)
+    plan = schedule_cache.keep(key, Plan(made, Arguments(made.linear), fresh=fresh))
     if runs_now():
         plan.compile()
-    while len(schedule_cache) > _MOST_PLANS:
-        schedule_cache.popitem(last=False)
     ran(key, sink)
     return plan, False
 

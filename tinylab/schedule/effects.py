@@ -31,7 +31,7 @@ def copied_first(why: str, x: UOp) -> str:
     return f"{why}: copied first, {size_to_str(x.max_numel() * x.dtype.itemsize)}"
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def written_slots(body: UOp) -> frozenset[int]:
     """The slots of a body that it stores to; of a copy the first one, of machine code what it says.
 

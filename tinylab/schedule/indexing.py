@@ -21,7 +21,7 @@ Sizes = tuple[Any, ...]
 _ZERO = UOp.const(0)
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=16384)
 def simplified(x: UOp) -> UOp:
     """An index expression in its simplest form."""
     if x.op in (Ops.RANGE, Ops.CONST):
@@ -205,7 +205,7 @@ _THROUGH = {
 }
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=16384)
 def source_index(x: UOp, idx: Index) -> Index:
     """Where the element of a movement at idx stands in its source; PAD adds guards."""
     return _THROUGH[x.op](x, idx)

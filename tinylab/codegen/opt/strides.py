@@ -54,7 +54,7 @@ def term_stride(term: UOp) -> tuple[UOp, int] | None:
     return None
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def _strides(idx: UOp) -> tuple[tuple[UOp, int | None], ...]:
     found: Strides = {}
     for term in sum_terms(idx.get_idx()):

@@ -21,7 +21,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import itertools
 import re
 import threading
 from typing import Any
@@ -171,8 +170,35 @@ _EXACT = "-avx512bf16,-avxneconvert"
 
 # *** linking
 
-_serial = itertools.count()
 _lock = threading.Lock()
+
+
+class _Linkers:
+    """LLVM's linkers, one after another.
+
+    A linker keeps some 10 kB of each library for good, also of one that is freed; it goes itself
+    with the last library that it linked.
+    """
+
+    most = 256  # libraries of one linker
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._linker: Any = None
+
+    def next(self) -> tuple[Any, str]:
+        """(a linker, the name of a library); names cannot be used twice."""
+        with self._lock:
+            if self._count % self.most == 0:
+                # JITLink keeps an object's sections together, so that code reaches its constants
+                # by a short offset.
+                self._linker = llvm.create_lljit_compiler(LLVMCompiler().machine, use_jit_link=True)
+            self._count += 1
+            return self._linker, f"kernel{self._count}"
+
+
+_linkers = _Linkers()
 
 
 class Linked:
@@ -189,21 +215,13 @@ class Linked:
         for name in undefined_symbols(obj):
             builder.import_symbol(name, (imports or {}).get(name) or address_of(name))
         try:
-            # A library's name cannot be used twice, even after it is freed.
-            self._tracker = builder.link(_jit(), f"kernel{next(_serial)}")
+            self._tracker = builder.link(*_linkers.next())
         except RuntimeError as e:
             raise CompileError(f"the kernel cannot be linked: {e}") from None
         self.addresses = {name: int(self._tracker[name]) for name in names}
 
     def __getitem__(self, name: str) -> int:
         return self.addresses[name]
-
-
-@functools.cache
-def _jit() -> Any:
-    # JITLink keeps an object's sections together, so that code reaches its constants by a short
-    # offset.
-    return llvm.create_lljit_compiler(LLVMCompiler().machine, use_jit_link=True)
 
 
 def _may_call(name: str) -> bool:
