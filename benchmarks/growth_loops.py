@@ -20,7 +20,11 @@ def resident_mb() -> float:
 def constants() -> Callable[[int], None]:
     """A kernel that no step before had."""
     x = Tensor([1.0, 2.0, 3.0]).realize()
-    return lambda n: x.mul(n + 0.37).realize() and None
+
+    def step(n: int) -> None:
+        (x * (n + 0.37)).realize()
+
+    return step
 
 
 def shapes() -> Callable[[int], None]:

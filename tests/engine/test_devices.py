@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -398,3 +399,18 @@ def test_a_constant_on_a_device_has_a_gradient_and_can_be_written():
     assert found.item() == 3.0
     moved.assign(Tensor(5.0, device="CPU:1"))
     assert (moved.item(), moved.device, x.item()) == (5.0, "CPU:1", 3.0)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux")
+def test_any_number_is_a_cpu_and_all_share_their_threads():
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    x = Tensor.ones(256, 256).contiguous().realize()
+    (x @ x).realize()  # now the threads are there
+    before = threads()
+    for n in (7, 999, 123456789, *range(40, 60)):
+        there = x.to(f"CPU:{n}")
+        found = (there @ there).sum()
+        assert (found.item(), found.device) == (256.0**3, f"CPU:{n}")
+    assert threads() == before

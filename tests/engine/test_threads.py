@@ -112,6 +112,51 @@ def test_turns_taken_with_the_lock_lose_no_update():
     assert counter.tolist() == [5.0 * THREADS] * 3
 
 
+ELEMENTS = 1 << 16  # so many that a kernel of the CPU's may be cut in parts
+
+
+@pytest.mark.parametrize("update", ["assign", "iadd", "part", "pending"])
+def test_updates_without_a_lock_may_be_lost_but_never_torn(update: str):
+    """Each write is one event: a reader finds all of one, and each result was some thread's."""
+    counter = Tensor.zeros(ELEMENTS).contiguous().realize()
+    rounds = 6
+
+    def work(n: int) -> None:
+        for _ in range(rounds):
+            if update == "assign":
+                counter.assign(counter + 1).realize()
+            elif update == "iadd":
+                x = counter  # a name of the thread's own: the tensor is the same
+                x += 1
+                x.realize()
+            elif update == "part":
+                counter[:] = counter[:] + 1
+            else:
+                counter.assign(counter + 1)  # left for whoever computes it
+            found = counter.numpy()
+            assert found.min() == found.max(), "torn"
+            assert 1 <= found[0] <= THREADS * rounds
+
+    in_threads(work)
+    found = counter.numpy()
+    assert found.min() == found.max()
+    assert 1 <= found[0] <= THREADS * rounds
+
+
+def test_parts_of_one_tensor_that_threads_write_apart_are_all_there():
+    x = Tensor.zeros(THREADS, 8).contiguous().realize()
+
+    def work(n: int) -> None:
+        for k in range(5):
+            with engine_lock:  # a write of a part keeps the rest as it was built
+                x[n] = x[n] + n + k
+                x.realize()
+
+    in_threads(work)
+    want = [[5.0 * n + 10] * 8 for n in range(THREADS)]
+    assert x.tolist() == want
+
+
 def test_one_captured_function_serves_all_threads():
     weight = Tensor(WEIGHT).realize()
     step = TinyJit(lambda x: (x * 2 + weight.sum(0)).realize())

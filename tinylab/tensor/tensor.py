@@ -238,6 +238,9 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
     def assign(self, x: Any) -> Tensor:
         """Write values in place; what was built from this tensor before keeps the old ones.
 
+        A write is all there or not at all, for other threads too. `a.assign(a + 1)` reads and
+        writes in two steps: threads that do so with one tensor need a lock, or updates are lost.
+
         Raises: AssignError for another type or device; ShapeError when the shape does not fit.
         """
         if disk.on_disk(self.device):
