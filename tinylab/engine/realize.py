@@ -166,8 +166,13 @@ def _bindings(root: UOp) -> dict[str, int]:
     return {u.expr: u.unbind()[1] for u in bound}
 
 
+def _is_empty(u: UOp) -> bool:
+    """Whether a value has no element, so that nothing is to be kept of it."""
+    return u._shape is not None and any(isinstance(s, int) and s == 0 for s in u._shape)
+
+
 def _held(states: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> _Held:
-    held = [u for u in dict.fromkeys(live) if u not in done]
+    held = [u for u in dict.fromkeys(live) if u not in done and not _is_empty(u)]
     order = UOp.sink(*held).toposort(enter_calls=False)
     writes = [x for x in order if is_write(x)]
     reads = reads_of_states(order, [w for w in states if is_write(w)], waiting=writes)
