@@ -130,16 +130,22 @@ class CapturedJit:
     # The tensors that see what a call writes; of a function that was saved nobody knows.
     followers: Followers = field(default_factory=Followers)
     _is_free: bool = field(default=False, init=False)
-    _fixed: dict[str, int] = field(default_factory=dict, init=False)
     _lasting: _Lasting = field(init=False)
 
     def __post_init__(self) -> None:
+        self.steps = [self._with_own_values(s) for s in self.steps]
         self.launchers = batched(self.steps, self.numbers, self.native)
-        # Variables that were bound inside the function keep the values that they had.
-        self._fixed = {name: n for s in self.steps for name, n in s.var_vals.items()}
         self._lasting = self._find_lasting()
         # The memory of the captured call goes, except for what stays in use.
         self.steps = [replace(s, buffers=[]) for s in self.steps]
+
+    def _with_own_values(self, s: CapturedStep) -> CapturedStep:
+        """A step with the values of variables that were bound inside the function: they stay."""
+        if s.step.info is None:
+            return s
+        given = {name: u.unbind()[1] for name, u in self.bound.items()}
+        own = {name: n for name, n in s.var_vals.items() if given.get(name) != n}
+        return replace(s, step=replace(s.step, known={**own, **s.step.known})) if own else s
 
     def _find_lasting(self) -> _Lasting:
         outs = {
@@ -233,7 +239,7 @@ class CapturedJit:
         replay = Replay(written, lasting.used, self.followers, tensors or input_uops)
         for compute in before_replay:
             compute(replay)
-        self._run({**self._fixed, **var_vals})
+        self._run(var_vals)
         for result in self.results:
             if result.kept:
                 own = memories_of(nodes[result.buffer])

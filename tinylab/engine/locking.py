@@ -5,9 +5,9 @@ function holds it, so that each of these happens as if no other thread were ther
 which threads come to it is theirs to arrange.
 
 So a value is never torn, and a write is all there or not at all. But `a.assign(a + 1)`, `a += 1`
-and `a[i] = v` read what the tensor is, and write what it becomes, in two steps: of two threads that do
-so with ONE tensor at once, one may overwrite the other's update. Threads that share a tensor which
-they write take turns with a lock of their own, or with `engine_lock`, around both steps.
+and `a[i] = v` read what the tensor is, and write what it becomes, in two steps: of two threads that
+do so with ONE tensor at once, one may overwrite the other's update. Threads that share a tensor
+which they write take turns with a lock of their own, or with `engine_lock`, around both steps.
 """
 
 from __future__ import annotations

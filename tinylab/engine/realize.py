@@ -142,7 +142,10 @@ class _Held(NamedTuple):
 
 
 class ReadersFirst(Exception):
-    """Nothing has run: values that read what is about to be overwritten have other variables."""
+    """Nothing has run: other values of variables are needed before, in a run of their own.
+
+    readers: values that read what is about to be overwritten, or a write that comes before others.
+    """
 
     def __init__(self, readers: list[UOp]) -> None:
         super().__init__("values with other variables must be computed before")
@@ -150,10 +153,15 @@ class ReadersFirst(Exception):
 
 
 def _bound_elsewhere(asked: UOp, readers: Iterable[UOp]) -> list[UOp]:
-    """The readers in which a variable has another value than in what is asked for, or before."""
+    """The readers in which a variable has another value than in what is asked for, or before.
+
+    One that has several of its own cannot be computed at all.
+    """
     wanted, found = _bindings(asked), []
     for u in readers:
         own = _bindings(u)
+        if any(len(values) > 1 for values in own.values()):
+            continue
         if any(wanted.get(v, n) != n for v, n in own.items()):
             found.append(u)
         else:
@@ -161,9 +169,27 @@ def _bound_elsewhere(asked: UOp, readers: Iterable[UOp]) -> list[UOp]:
     return found
 
 
-def _bindings(root: UOp) -> dict[str, int]:
-    bound = [u for u in root.toposort(enter_calls=False) if u.is_bound_var]
-    return {u.expr: u.unbind()[1] for u in bound}
+def _write_apart(asked: Sequence[UOp]) -> list[UOp]:
+    """A write whose variables have one value each, and before which nothing asked for must run.
+
+    Of several the last: it takes those below it along. What is left has other values.
+    """
+    for write in reversed(_writes_below(UOp.sink(*asked))):
+        if any(len(values) > 1 for values in _bindings(write).values()):
+            continue
+        states = _writes_below(UOp.sink(write))
+        if not _held(states, asked, {write}).readers and {*map(to_store, asked)} != {write}:
+            return [write]
+    return []
+
+
+def _bindings(root: UOp) -> dict[str, set[int]]:
+    """The values of each variable."""
+    found: dict[str, set[int]] = {}
+    for u in root.toposort(enter_calls=False):
+        if u.is_bound_var:
+            found.setdefault(u.expr, set()).add(u.unbind()[1])
+    return found
 
 
 def _is_empty(u: UOp) -> bool:
@@ -244,7 +270,9 @@ def realize_uops(
         try:
             views = _run(UOp.sink(*roots), place)
         except BindMismatchError:
-            elsewhere = _bound_elsewhere(UOp.sink(*uops), held.readers)
+            if not runs_now():  # a schedule in the hand has one value of each variable
+                raise
+            elsewhere = _bound_elsewhere(UOp.sink(*uops), held.readers) or _write_apart(uops)
             if not elsewhere:
                 raise
             raise ReadersFirst(elsewhere) from None

@@ -467,6 +467,8 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
         except ReadersFirst as found:
             writes = [Tensor._from_uop(u) for u in found.readers if u.op is Ops.AFTER]
             early = [t for t in live if t.uop in found.readers and t.uop.op is not Ops.AFTER]
+            for t in wanted:  # so that they follow too
+                live.add(t)
         for t in writes:  # held, so that each follows when those before it have run
             realize_all([t])
         for t in early:
