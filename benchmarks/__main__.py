@@ -19,6 +19,7 @@ NAMES = (
     "overhead",
     "counting",
     "growth",
+    "hooks",
     *_FRONT_END,
 )
 
