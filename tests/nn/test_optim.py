@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinylab import Context, Tensor, dtypes, nn
+from tinylab import Context, Tensor, TinyJit, dtypes, nn
 from tinylab.errors import OptimizerError
 from tinylab.nn import optim
 from tinylab.opcodes import Ops
@@ -244,3 +244,21 @@ def test_a_rate_can_be_a_constant_of_the_kernels() -> None:
             found.lr.assign(Tensor([0.25]))
             assert found.lr.item() == 0.25
     assert steps[0] == steps[1]
+
+
+def test_what_layers_keep_moves_with_each_replay_of_a_step() -> None:
+    norm, linear = nn.BatchNorm(3), nn.Linear(3, 2)
+    opt = optim.SGD(nn.state.get_parameters([norm, linear]), lr=0.01)
+    assert len(opt.buffers) == 3
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        with Context(TRAINING=1):
+            opt.zero_grad()
+            loss = linear(norm(x)).square().mean().backward()
+            return loss.realize(*opt.schedule_step())
+
+    for _ in range(8):
+        step((Tensor.ones(4, 3) * 10 + Tensor.arange(4).reshape(4, 1)).realize())
+    assert norm.num_batches_tracked.item() == 8
+    np.testing.assert_allclose(norm.running_mean.numpy(), 11.5 * (1 - 0.9**8), rtol=1e-5)

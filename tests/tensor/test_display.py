@@ -169,3 +169,23 @@ def test_what_cannot_be_read_is_described(shape):
     x = Tensor.ones(*shape, device="NULL").contiguous().realize()
     assert repr(x) in (f"<Tensor {shape} dtypes.float on NULL>",) or x.numel() == 0
     assert ("no copyout on NULL" in x._repr_html_()) == (x.numel() > 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([np.inf] * 4, "no finite value · 0 NaN · 4 infinite"),
+        ([np.inf], "no finite value · 0 NaN · 1 infinite"),
+        ([-np.inf] * 10_000, "no finite value · 0 NaN · 10000 infinite"),
+        ([np.inf, -np.inf, 1.0], "min 1 · mean 1 · max 1 · 0 NaN · 2 infinite"),
+    ],
+)
+def test_infinities_are_counted_where_nothing_is_finite(values: list[float], said: str):
+    assert said in Tensor(np.array(values, np.float32)).realize()._repr_html_()
+
+
+def test_all_nan_has_no_least_value():
+    shown = Tensor(np.full(4, np.nan, np.float32)).realize()._repr_html_()
+    assert "no finite value" in shown
+    assert "4 NaN" in shown
+    assert "min" not in shown

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tinylab import Context, Tensor
+from tinylab.errors import ShapeError
 from tinylab.nn import optim
 
 torch = pytest.importorskip("torch")
@@ -196,3 +197,10 @@ def test_optimizers(name: str) -> None:
             a.step()
             b.step()
     np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("stride", "extra"), [(1, 1), (2, 2), (2, -1)])
+def test_output_padding_below_the_stride_only(stride: int, extra: int):
+    x, w = Tensor.ones(1, 2, 3, 3), Tensor.ones(2, 2, 3, 3)
+    with pytest.raises(ShapeError, match=f"output_padding of {extra}"):
+        x.conv_transpose2d(w, stride=stride, output_padding=extra)

@@ -79,3 +79,11 @@ def test_a_weak_value_that_a_graph_stores():
     weak = cond.where(UOp.const(1.5), UOp.const(2.5))
     stored = Tensor(weak.contiguous())
     np.testing.assert_array_equal((stored + stored[0]).numpy(), np.where(DATA > 3, 1.5, 2.5) + 2.5)
+
+
+def test_powers_of_bare_integers():
+    found = Tensor(3) ** Tensor(3)
+    assert found.dtype is dtypes.weakint
+    assert found.item() == 27
+    assert [(Tensor(2) ** Tensor(n)).item() for n in (0, 1, 10)] == [1, 2, 1024]
+    assert (Tensor([2, 3]) ** Tensor(2)).tolist() == [4, 9]

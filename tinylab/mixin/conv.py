@@ -209,7 +209,8 @@ class ConvMixin(LinalgMixin):
 
         (N, Cin, H, W), weight (Cin, Cout / groups, KH, KW) -> (N, Cout, H', W')
 
-        Raises: ShapeError when channels do not fit.
+        Raises: ShapeError when channels do not fit, or for an output_padding that is not below the
+        stride or the dilation.
         """
         count = weight.ndim - 2
         if self.ndim != weight.ndim or self.shape[1] != weight.shape[0] or weight.shape[0] % groups:
@@ -219,6 +220,13 @@ class ConvMixin(LinalgMixin):
             )
         steps, holes = make_tuple(stride, count), make_tuple(dilation, count)
         pads, extra = spatial_pads(padding, count), make_tuple(output_padding, count)
+        for e, s, d in zip(extra, steps, holes, strict=True):
+            if not 0 <= e < max(s, d):
+                raise ShapeError(
+                    f"conv_transpose2d: an output_padding of {e} is not below the stride {s} or "
+                    f"the dilation {d}",
+                    help="pad the result, or take a larger stride",
+                )
         kernel = weight.shape[2:]
         w = weight.reshape((groups, weight.shape[0] // groups, weight.shape[1], *kernel))
         w = w.transpose(1, 2).flip(tuple(range(3, 3 + count)))

@@ -139,7 +139,10 @@ class ElementwiseMixin(Primitives):
             return self._pow_number(x)
         a, b = self._operands(x, reverse, "pow")
         if a.dtype.kind != "float":
-            return _int_power(a._not_bool(), b._not_bool())
+            a, b = a._not_bool(), b._not_bool()
+            # Bit by bit, and a weak integer has no number of bits.
+            a_strong, b_strong = a.cast(strong_dtype(a.dtype)), b.cast(strong_dtype(b.dtype))
+            return _int_power(a_strong, b_strong).cast(a.dtype)
         return a.alu(Ops.POW, b)
 
     def _pow_number(self, x: PyConst) -> Self:

@@ -37,6 +37,7 @@ class Optimizer:
                 help="nn.state.get_parameters(model) lists a model's",
             )
         # What a layer keeps but does not learn (running statistics) is marked as no parameter.
+        # It is computed with each step, as its updates wait in the layer until somebody looks.
         self.params: list[Tensor] = [p for p in dedup(params) if p.is_param is not False]
         if not self.params:
             raise OptimizerError("optimizer must have at least one param")
@@ -45,7 +46,7 @@ class Optimizer:
                 raise OptimizerError(f"a parameter of {p.dtype} has no gradient", help="use floats")
             p.is_param_()
         self.device = device or self.params[0].device
-        self.buffers: list[Tensor] = []
+        self.buffers: list[Tensor] = [p for p in dedup(params) if p.is_param is False]
         self.fused = bool(fused)
         self.packs = _packs(self.params) if self.fused else [[i] for i in range(len(self.params))]
         dtype = _rate_dtype(self.params)
@@ -252,7 +253,7 @@ class LARS(Optimizer):
         self.ns_steps, self.ns_coefficients = ns_steps, ns_coefficients
         self.pre_wd, self.tcoef = pre_wd, tcoef
         self.b = self._state() if momentum else []
-        self.buffers = list(self.b)
+        self.buffers += self.b
 
     def _step(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         updates = [
@@ -384,7 +385,7 @@ class LAMB(Optimizer):
         self.correction1 = Tensor.zeros(1, dtype=dtype, device=self.device)
         self.correction2 = Tensor.zeros(1, dtype=dtype, device=self.device)
         self.m, self.v = self._state(), self._state()
-        self.buffers = [self.correction1, self.correction2, *self.m, *self.v]
+        self.buffers += [self.correction1, self.correction2, *self.m, *self.v]
 
     def _step(self, params: list[Tensor], grads: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         self.correction1.assign(self.correction1 * self.b1 + (1 - self.b1))

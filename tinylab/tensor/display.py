@@ -82,17 +82,15 @@ def facts_of(values: Array) -> Facts:
     import numpy as np
 
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    bad = values.size - finite.size
     if finite.size == 0:
         finite = np.zeros(1)
-    bad = values.size - finite.size if values.dtype.kind == "f" else 0
     nans = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
     scale, limit = scales_of(finite)
     beyond = _magnitude(finite) > limit
     low, high = finite.min(), finite.max()
     mean = float(finite.mean(dtype=np.float64))
-    return Facts(
-        low.item(), mean, high.item(), nans, max(bad - nans, 0), scale, limit, int(beyond.sum())
-    )
+    return Facts(low.item(), mean, high.item(), nans, bad - nans, scale, limit, int(beyond.sum()))
 
 
 def _magnitude(values: Array) -> Array:
@@ -119,6 +117,8 @@ def _words(facts: Facts, values: Array) -> str:
     if values.dtype.kind == "b":
         return f"{int(values.sum())} of {values.size} true"
     parts = [f"min {_short(facts.low)}", f"mean {_short(facts.mean)}", f"max {_short(facts.high)}"]
+    if facts.nans + facts.infinities == values.size:
+        parts = ["no finite value"]
     parts.append(_swatch(_NAN, f"{facts.nans} NaN") if facts.nans else "0 NaN")
     if facts.infinities:
         parts.append(f"{facts.infinities} infinite")
