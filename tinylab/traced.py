@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+from tinylab.engine.locking import alone
 from tinylab.errors import ForbiddenDeviceError, FunctionError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import Context
@@ -88,8 +89,12 @@ class TracedFunction:
         """As a method: bound to its object, whose tensors are inputs."""
         return self if obj is None else functools.partial(self, obj)
 
+    @alone  # parameters stand in the tensors' places meanwhile
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results as parts of one node."""
+        """The results as parts of one node.
+
+        One thread traces at a time: the function must not wait for one that computes.
+        """
         inputs = list(_tensors_in((args, kwargs)))
         name = getattr(self.fxn, "__qualname__", str(self.fxn))
         with data_noted() as made, _named(name):

@@ -414,3 +414,8 @@ def test_any_number_is_a_cpu_and_all_share_their_threads():
         found = (there @ there).sum()
         assert (found.item(), found.device) == (256.0**3, f"CPU:{n}")
     assert threads() == before
+
+
+def test_shard_over_no_devices_is_refused():
+    with pytest.raises(ShardError, match="over no devices"):
+        Tensor([1, 2]).shard((), 0)

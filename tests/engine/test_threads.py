@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tinylab import Context, Tensor, TinyJit
+from tinylab import Context, Tensor, TinyJit, function
 from tinylab.engine.locking import engine_lock
 
 THREADS = 6
@@ -207,5 +207,43 @@ def test_settings_of_one_thread_are_not_those_of_another():
     def work(n: int) -> None:
         with Context(NOOPT=n % 2, SPLIT_REDUCEOP=n % 2):
             assert Tensor(np.ones(1 << 16, np.float32)).sum().item() == 1 << 16
+
+    in_threads(work)
+
+
+def test_a_reader_in_another_thread_sees_what_was_before_the_write():
+    for _ in range(5):
+        base = Tensor(np.arange(100, dtype=np.int32)).realize()
+        held = [(base * i).sum() for i in range(THREADS)]
+
+        def work(i: int, base: Tensor = base, held: list[Tensor] = held) -> None:
+            if i == 0:
+                base.assign(base + 1).realize()
+            else:
+                assert held[i].item() == 4950 * i
+
+        in_threads(work)
+
+
+def test_threads_that_write_and_replay_do_not_disturb_each_other():
+    def work(thread: int) -> None:
+        step = TinyJit(lambda x: (x * 2 + 1).realize())
+        for i in range(30):
+            if thread % 2:
+                assert step(Tensor([i, i + 1]).realize()).tolist() == [2 * i + 1, 2 * i + 3]
+            else:
+                x = Tensor([i, 1, 2])
+                old = x + 0
+                x[0] = -1
+                assert (old + x).tolist() == [i - 1, 2, 4]
+
+    in_threads(work)
+
+
+def test_functions_are_traced_in_several_threads():
+    def work(_: int) -> None:
+        for i in range(20):
+            doubled = function(lambda x: x * 2 + 1)
+            assert doubled(Tensor([i]).realize()).tolist() == [2 * i + 1]
 
     in_threads(work)

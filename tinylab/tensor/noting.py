@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from tinylab.engine.locking import engine_lock
 from tinylab.errors import OperandError
 from tinylab.helpers.arguments import PYTHON_ERRORS, explained, explained_error, shown
 from tinylab.helpers.context import TRACEMETA
@@ -116,6 +117,13 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         __tracebackhide__ = True  # a notebook shows the lines that mean something
         if _inside.call is not None:
             return function(*args, **kwargs)
+        # From the look at the operands until the result is known: a write that another thread
+        # computes between the two would not find this reader of the old value.
+        with engine_lock:
+            return outermost(*args, **kwargs)
+
+    def outermost(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
         given = [(t, t.uop) for t in tensors_in((*args, *kwargs.values()))]
         _inside.call, _inside.also = (name, given), 0
         try:

@@ -36,6 +36,8 @@ class TensorSharding(TensorInterchange):
                 f"shard takes a tuple of devices, not {devices!r}",
                 help="shard(('CPU', 'CPU:1'), axis=0) cuts, .to('CPU:1') moves the whole",
             )
+        if not devices:
+            raise ShardError("shard over no devices", help="name one or more: ('CPU', 'CPU:1')")
         names = canonical(tuple(devices))
         if isinstance(names, str):
             moved: Self = self.to(names)
