@@ -58,6 +58,25 @@ def test_the_second_run_shows_as_much_as_the_first(shell: InteractiveShell) -> N
     assert totals[0][1] > 0
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "%%time\nimport tinygrad\nfound = tinygrad.Tensor([3]).item()",
+        "%%capture\nfrom tinygrad import Tensor\nfound = Tensor([3]).item()",
+        "%time from tinygrad import Tensor\nfound = Tensor([3]).item()",
+    ],
+)
+def test_imports_under_magics_of_the_cell_are_turned_too(
+    shell: InteractiveShell, body: str
+) -> None:
+    shell.user_ns.pop("found", None)
+    before = list(shell.ast_transformers)
+    result, _ = run(shell, "--no-widget", body)
+    assert result.success
+    assert shell.user_ns["found"] == 3
+    assert shell.ast_transformers == before
+
+
 def test_modules_are_not_aliased_outside_the_cell(shell: InteractiveShell) -> None:
     run(shell, "", "import tinygrad as tg\nimport tinylab\nsame = tg.Tensor is tinylab.Tensor")
     assert shell.user_ns["same"]

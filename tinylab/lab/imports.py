@@ -10,6 +10,7 @@ installed tinygrad stays what it is for everybody else. What a name means is `co
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from tinylab.compat import is_foreign
 from tinylab.compat.table import FOREIGN
@@ -20,8 +21,16 @@ _COMPAT = "__import__('tinylab.compat').compat"
 
 def rewrite_imports(tree: ast.Module) -> ast.Module:
     """The same cell with its imports of foreign modules turned to ours."""
-    rewritten: ast.Module = ast.fix_missing_locations(_Imports().visit(tree))
+    rewritten: ast.Module = ImportsTurned().visit(tree)
     return rewritten
+
+
+class ImportsTurned(ast.NodeTransformer):
+    """`rewrite_imports` as a shell has it among its `ast_transformers`."""
+
+    def visit(self, node: ast.AST) -> Any:
+        """The same code with its imports turned to ours; `%time` hands in one line of it."""
+        return ast.fix_missing_locations(_Imports().visit(node))
 
 
 class _Imports(ast.NodeTransformer):

@@ -3,11 +3,12 @@
 Records display as debuggers, profiles as timelines, captures as their traces and counters.
 """
 
+import contextlib
 import shlex
 import sys
 import traceback
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -17,6 +18,7 @@ from IPython.display import display as _display
 
 from tinylab.lab import report
 from tinylab.lab.cells import CellRun, may_await, needs_await, run_cell, run_cell_async
+from tinylab.lab.imports import ImportsTurned
 from tinylab.trace.record import Record
 from tinylab_widgets import completion, options
 from tinylab_widgets.debugger import debugger_of
@@ -48,14 +50,29 @@ class TinygradMagic:
         __tracebackhide__ = True
         chosen = self._options(line)
         if chosen is not None:
-            self._finish(run_cell(**self._arguments(cell, chosen)), cell, chosen)
+            with self._imports_turned(chosen.alias):
+                run = run_cell(**self._arguments(cell, chosen))
+            self._finish(run, cell, chosen)
 
     async def wait(self, line: str, cell: str) -> None:
         """The same for a cell that awaits: it runs in the shell's loop, as any other cell."""
         __tracebackhide__ = True
         chosen = self._options(line)
         if chosen is not None:
-            self._finish(await run_cell_async(**self._arguments(cell, chosen)), cell, chosen)
+            with self._imports_turned(chosen.alias):
+                run = await run_cell_async(**self._arguments(cell, chosen))
+            self._finish(run, cell, chosen)
+
+    @contextlib.contextmanager
+    def _imports_turned(self, alias: bool) -> Iterator[None]:
+        """Meanwhile imports mean tinylab in what the cell's own magics run, such as %%time."""
+        turned = [ImportsTurned()] if alias else []
+        self.shell.ast_transformers.extend(turned)
+        try:
+            yield
+        finally:
+            for each in turned:
+                self.shell.ast_transformers.remove(each)
 
     def prepared(self, lines: list[str]) -> list[str]:
         """A cell as IPython can take it: with a body, and with its await outside of the magic.
