@@ -419,3 +419,26 @@ def test_any_number_is_a_cpu_and_all_share_their_threads():
 def test_shard_over_no_devices_is_refused():
     with pytest.raises(ShardError, match="over no devices"):
         Tensor([1, 2]).shard((), 0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("way", [{}, {"RING": 0}, {"RING": 2}, {"ALL2ALL": 2}, {"FUSE_ARANGE": 0}])
+def test_a_loss_and_its_gradients_on_several_devices(way: dict[str, int], count: int):
+    """Positions that all devices compare with are stored on none of them."""
+    devices = tuple(f"CPU:{i}" for i in range(count))
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((24, 4)).astype(np.float32), rng.integers(0, 10, 24)
+    weights = [rng.standard_normal(s).astype(np.float32) for s in ((4, 4), (4, 10))]
+
+    def run(place: Callable[[Tensor, int | None], Tensor]) -> list[np.ndarray]:
+        w1, w2 = (place(Tensor(w), None).realize() for w in weights)
+        rows, labels = place(Tensor(x), 0).realize(), place(Tensor(y), 0).realize()
+        loss = (rows @ w1 @ w2).cross_entropy(labels)
+        found = [loss, *loss.gradient(w1, w2)]
+        Tensor.realize(*found)
+        return [t.numpy() for t in found]
+
+    with Context(**way):
+        found = run(lambda t, axis: t.shard(devices, axis))
+    for a, b in zip(found, run(lambda t, axis: t), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

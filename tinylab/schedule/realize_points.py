@@ -77,6 +77,8 @@ class RealizePoints:
 
     def __init__(self, sink: UOp, earlier: RealizePoints | None = None) -> None:
         self.order = list(sink.toposort(enter_calls=False))
+        memory = (x for x in self.order if x.op in (Ops.BUFFER, Ops.PARAM))
+        self.several_devices = len({x.device for x in memory} - {None}) > 1
         self.numbers = itertools.count()
         self.reasons: dict[UOp, str] = {}
         self.accesses: dict[UOp, dict[Access, None]] = {}  # each way once, in order
@@ -186,6 +188,8 @@ class RealizePoints:
     def _why_store(self, x: UOp, found: Collection[Access]) -> str | None:
         """The reason to store a value that is read in these ways; None to compute it there."""
         cost, has_reduce, has_iota, _ = self.costs[x]
+        if self.several_devices and x.device is None:
+            return None  # positions and numbers are nowhere, and their readers in several places
         if cost == 0 and not has_reduce:
             return None  # a cast or a movement of something stored
         if x.op is Ops.CAST and x.dtype.itemsize > x.src[0].dtype.itemsize:
