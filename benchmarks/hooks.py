@@ -33,11 +33,14 @@ _NOTHING = _Nothing()
 @contextlib.contextmanager
 def stubbed() -> Iterator[None]:
     """The hooks replaced by functions that do nothing."""
-    names = ("span", "point", "listening")
-    kept = {name: getattr(events, name) for name in names}
-    events.span = lambda *args, **kwargs: _NOTHING  # type: ignore[assignment]
-    events.point = lambda *args, **kwargs: None  # type: ignore[assignment]
-    events.listening = lambda: False
+    stubs: dict[str, Callable[..., Any]] = {
+        "span": lambda *args, **kwargs: _NOTHING,
+        "point": lambda *args, **kwargs: None,
+        "listening": lambda: False,
+    }
+    kept = {name: getattr(events, name) for name in stubs}
+    for name, stub in stubs.items():
+        setattr(events, name, stub)
     try:
         yield
     finally:

@@ -139,7 +139,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "all buffers must be on the same device: ": lambda: rows() + rows(TWO),
     "each device can hold one shard": lambda: Tensor(DATA).shard(("CPU", "CPU:0"), 0),
     "shard takes a tuple of devices, not 'CPU:1'": lambda: Tensor(DATA).shard("CPU:1", 0),
-    "shard takes a tuple of devices, not None": lambda: Tensor(DATA).shard(None),  # type: ignore
+    "shard takes a tuple of devices, not None": lambda: Tensor(DATA).shard(None),
 }
 # fmt: on
 
@@ -442,3 +442,14 @@ def test_a_loss_and_its_gradients_on_several_devices(way: dict[str, int], count:
         found = run(lambda t, axis: t.shard(devices, axis))
     for a, b in zip(found, run(lambda t, axis: t), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("devices", [("CPU",), ("CPU", "CPU:1")])
+def test_each_device_may_store_the_positions_that_it_reads(devices: tuple[str, ...]):
+    x = Tensor(np.ones((6, 6), np.float32))
+    x = (x.shard(devices, 0) if len(devices) > 1 else x).realize()
+    line = Tensor.arange(6)
+    with Context(FUSE_ARANGE=0):
+        linear = (x * line.reshape(6, 1).eq(line).float()).schedule_linear()
+    reasons = [call.arg.aux for call in linear.src]
+    assert reasons.count("a value of positions alone: FUSE_ARANGE=0") == len(devices)

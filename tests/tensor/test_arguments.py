@@ -195,7 +195,7 @@ def test_the_top_level(f: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 SENTENCES: dict[str, Callable[[], Any]] = {
-    "GlobalCounters takes no keyword 'foo'": lambda: tinylab.GlobalCounters(foo=1),  # type: ignore[call-arg]
+    "GlobalCounters takes no keyword 'foo'": lambda: tinylab.GlobalCounters(foo=1),
     "disable_gc takes no keyword 'foo'": lambda: module("tinygrad.helpers").disable_gc(foo=1),
     "get_child: 'a.b' leads nowhere: {'c': 1} has no 'a'": (
         lambda: module("tinygrad.helpers").get_child({"c": 1}, "a.b")
@@ -205,13 +205,13 @@ SENTENCES: dict[str, Callable[[], Any]] = {
         lambda: module("tinygrad.helpers").round_up(5, 0)
     ),
     "DEBUG is an int, not <class 'int'>": lambda: Context(DEBUG=int).__enter__(),
-    "as_param: slot is an int, not 'a'": lambda: Tensor([1.0]).realize().as_param("a"),  # type: ignore[arg-type]
-    "a buffer is on a device, called by a string, not 2": lambda: Buffer(2, 4, dtypes.int8),  # type: ignore[arg-type]
+    "as_param: slot is an int, not 'a'": lambda: Tensor([1.0]).realize().as_param("a"),
+    "a buffer is on a device, called by a string, not 2": lambda: Buffer(2, 4, dtypes.int8),
     "a device is called by a string, not 1.5": lambda: module("tinygrad.engine.jit").graph_class(
         1.5
     ),
     "a file holds tensors by name, not 5 by 'a'": (
-        lambda: nn.state.safe_save({"a": 5}, "x.safetensors")  # type: ignore[dict-item]
+        lambda: nn.state.safe_save({"a": 5}, "x.safetensors")
     ),
     "zeros takes no keyword 'foo'": lambda: Tensor.zeros(2, foo=1),
     "sum takes no keyword 'axes'": lambda: Tensor.ones(2).sum(axes=0),  # type: ignore[call-arg]

@@ -102,7 +102,7 @@ def test_a_value_stored_over_ranges(x: UOp) -> None:
     assert (stored.op, stored.src, stored.device) == (Ops.STAGE, (x + 1, loop), "CPU")
     assert x.bufferize(arg=BufferizeOpts("CPU:1")).device == "CPU:1"
     with pytest.raises(ContractError, match="takes arg=BufferizeOpts"):
-        x.bufferize(loop, arg=3)  # type: ignore[arg-type]
+        x.bufferize(loop, arg=3)
 
 
 def test_what_one_device_holds(x: UOp) -> None:
@@ -120,7 +120,7 @@ def test_what_one_device_holds(x: UOp) -> None:
     assert Tensor(moved).flatten().tolist() == [1.0, 2.0, 3.0, 4.0]
     for wrong in (2, -1, "a"):
         with pytest.raises(ShardError, match="is none of 0 to 1"):
-            both.mselect(wrong)  # type: ignore[arg-type]
+            both.mselect(wrong)
 
 
 def test_values_of_several_devices_are_joined(x: UOp) -> None:

@@ -201,7 +201,8 @@ class RandomMixin(ConvMixin):
         check_sizes((n,))
         # Equal numbers, which keep their order, are rare for n far below 2 ** 12.
         drawn: Any = cls.rand(n, device=device, dtype=dtypes.float32, **kwargs)
-        return drawn.argsort().cast(dtype)  # type: ignore[no-any-return]
+        found: Self = drawn.argsort().cast(dtype)
+        return found
 
     def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Self:
         """Places drawn with probabilities proportional to the elements of each row.

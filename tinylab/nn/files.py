@@ -55,7 +55,7 @@ def accept_filename(func: Callable[[Tensor], T]) -> Callable[[Tensor | str | pat
         return func(source if isinstance(source, Tensor) else Tensor(pathlib.Path(source)))
 
     signature = inspect.Signature([own.replace(annotation=Tensor | str | pathlib.Path)])
-    named.__signature__ = signature  # type: ignore[attr-defined]
+    vars(named)["__signature__"] = signature
     return explained(named, func.__name__)
 
 
