@@ -12,7 +12,8 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tinylab import GlobalCounters, Tensor, TinyJit, UOp, Variable, dtypes
-from tinylab.errors import BroadcastError, JitError, OperandError, ShapeError
+from tinylab.errors import BroadcastError, JitError, OperandError, ShapeError, SymbolicError
+from tinylab.uop.ops import KernelInfo
 
 HIGH = 70
 DATA = np.random.default_rng(0).standard_normal((HIGH, 4)).astype(np.float32)
@@ -317,3 +318,45 @@ def test_a_function_gets_no_two_variables_of_one_name() -> None:
     step(Variable("n", 1, 8).bind(2), Variable("n", 1, 8).bind(2))
     with pytest.raises(JitError, match="two variables are called n, from 1 to 8 and from 1 to 9"):
         step(Variable("n", 1, 8).bind(2), Variable("n", 1, 9).bind(2))
+
+
+_WORDS_OF_KERNELS = ("data0", "data1", "data0_", "entry", "alu0", "acc0", "idx0", "Lidx0", "Ridx0")
+_MORE_WORDS = ("loop_Ridx0", "end_Lidx0", "val0", "bufs", "vals", "var0", "int", "range", "ADD")
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_a_variable_may_be_called_as_something_in_the_text_of_a_kernel(device: str) -> None:
+    x = Tensor.arange(10).to(device).contiguous().realize()
+    for name in (*_WORDS_OF_KERNELS, *_MORE_WORDS):
+        n, m = Variable(name, 1, 5).bind(3), Variable(f"{name}_", 1, 5).bind(2)
+        assert int(x[:n].sum().item()) == 3, name
+        assert (x[:n].sum() * 10 + x[:m].sum()).item() == 31, name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "né", "9", "n.x", "%x", "lambda", "None"])
+def test_a_name_that_no_source_can_hold_is_refused(name: str) -> None:
+    with pytest.raises(SymbolicError, match="letters, digits and _ make a name"):
+        Variable(name, 1, 5)
+
+
+@pytest.mark.parametrize("name", ["core_id", "_device_num"])
+def test_a_variable_that_launches_set_is_not_the_users(name: str) -> None:
+    """Under these names a kernel read the number of its thread or device: a wrong number."""
+    with pytest.raises(SymbolicError, match=f"cannot be called '{name}': kernels count their"):
+        Variable(name, 1, 5)
+
+
+_KERNELS = ("", "9", "lambda", "if", "a b", "né", "memcpy", "main", "data0", "entry", "llvm.sin")
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_a_kernel_may_have_any_name(device: str) -> None:
+    for name in _KERNELS:
+
+        def double(out: UOp, x: UOp, name: str = name) -> UOp:
+            i = UOp.range(4, 0)
+            return out[i].store(x[i] * 2).end(i).sink(arg=KernelInfo(name=name))
+
+        x = Tensor([1, 2, 3, 4], device=device).realize()
+        out = Tensor.empty(4, dtype=x.dtype, device=device).custom_kernel(x, fxn=double)[0]
+        assert out.tolist() == [2, 4, 6, 8], name

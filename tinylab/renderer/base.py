@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -105,6 +106,16 @@ def variables(uops: Sequence[UOp]) -> list[UOp]:
     """The values that a program is called with, `core_id` among them, sorted by name."""
     found = [u for u in uops if u.op is Ops.PARAM and u.arg.addrspace is AddrSpace.ALU]
     return sorted(found, key=lambda u: str(u.arg.name))
+
+
+# Words that the text around a kernel's statements uses itself.
+_OWN_WORDS = re.compile(r"(data\d+|entry|(loop|next|end)_\w*)_*")
+
+
+def variable_name(u: UOp) -> str:
+    """A variable's name in a kernel's text: its own, with a _ behind a word of the text."""
+    name = str(u.arg.name)
+    return f"{name}_" if _OWN_WORDS.fullmatch(name) else name
 
 
 def loop_name(u: UOp) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tinylab.renderer.base import variable_name
 from tinylab.renderer.llvm_writer import Line, Writer
 from tinylab.uop.ops import UOp
 
@@ -28,7 +29,7 @@ def module(w: Writer, head: Head, uops: int) -> list[Line]:
 
 def _function(w: Writer, head: Head, uops: int) -> list[Line]:
     pointers = [f"ptr noalias %data{u.arg.slot}" for u in head.buffers]
-    values = [f"i64 %{u.arg.name}" for u in head.variables if u.arg.name != "core_id"]
+    values = [f"i64 %{variable_name(u)}" for u in head.variables if u.arg.name != "core_id"]
     arguments = ", ".join([*pointers, *values, "i64 %core_id"])
     return [
         (f"define internal void @{head.name}_body({arguments}) #0 !dbg !{uops + 1} {{", None),

@@ -24,6 +24,7 @@ from tinylab.renderer.base import (
     function_name,
     int_shape,
     loop_name,
+    variable_name,
     variables,
 )
 from tinylab.renderer.llvm_alu import NATIVE, alu
@@ -123,7 +124,7 @@ class _Body:
         for u in self.uops:
             # Parameters and variables keep their names.
             if u.op is Ops.PARAM and u.arg.addrspace is AddrSpace.ALU:
-                self.w.reserve(str(u.arg.name))
+                self.w.reserve(variable_name(u))
         for i, u in enumerate(self.uops):
             if u.op in _SILENT:
                 continue
@@ -250,12 +251,11 @@ class _Body:
     def param(self, u: UOp) -> None:
         """A buffer is one of the function's pointers, a variable one of its integers."""
         if u.arg.addrspace is AddrSpace.ALU:
-            name = f"%{u.arg.name}"
+            own = variable_name(u)
+            name = f"%{own}"
             kind = scalar_type(u.dtype)
             if kind != "i64":
-                name = self.w.let(
-                    f"trunc i64 {name} to {kind}", self.w.reserve(f"{u.arg.name}.{kind}")
-                )
+                name = self.w.let(f"trunc i64 {name} to {kind}", self.w.reserve(f"{own}.{kind}"))
             self.values[u] = scalar(u.dtype, name)
             return
         volatile = " volatile" if u.arg.volatile else ""

@@ -25,6 +25,7 @@ from tinylab.renderer.base import (
     int_shape,
     is_memory,
     loop_name,
+    variable_name,
     variables,
 )
 from tinylab.uop.ops import UOp
@@ -75,13 +76,15 @@ class _Listing:
             self.names[u] = f"data{u.arg.slot}"
             arguments.append(f"{self.names[u]}: {_type(u.dtype, int_shape(u))}")
         for u in variables(uops):
-            self.names[u] = str(u.arg.name)
+            self.names[u] = variable_name(u)
             self.taken[self.names[u]] = 1
             arguments.append(f"{self.names[u]}: {_type(_concrete(u.dtype), ())}")
         return f"def {function_name(uops)}({', '.join(arguments)}):"
 
     def _fresh(self, kind: str) -> str:
         number = self.taken.get(kind, 0)
+        while f"{kind}{number}" in self.taken:  # a variable may be called so
+            number += 1
         self.taken[kind] = number + 1
         return f"{kind}{number}"
 

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tinylab.dtype import AddrSpace, DType, PyConst
+from tinylab.helpers.text import ansistrip
 from tinylab.opcodes import AxisType, Ops
+from tinylab.uop.names import program_name
 
 if TYPE_CHECKING:
     from tinylab.target import Target
     from tinylab.uop.node import UOp
-
-_ANSI = re.compile(r"\x1b\[(K|.*?m)")
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
-
-
-@functools.cache
-def to_function_name(name: str) -> str:
-    """A name that is legal in every target: odd characters become their two-digit hex code.
-
-    "my kernel!" -> "my20kernel21"
-    """
-    return _NOT_IN_NAMES.sub(lambda m: f"{ord(m.group()):02X}", _ANSI.sub("", name))
 
 
 class RangeArg(tuple[Any, ...]):
@@ -140,7 +128,7 @@ class KernelInfo(NamedTuple):
     @property
     def function_name(self) -> str:
         """The name as targets can spell it."""
-        return to_function_name(self.name)
+        return program_name(self.name)
 
 
 class ProgramInfo(NamedTuple):
@@ -159,7 +147,7 @@ class ProgramInfo(NamedTuple):
     @property
     def function_name(self) -> str:
         """The name as targets can spell it."""
-        return to_function_name(self.name)
+        return program_name(self.name)
 
     @property
     def runtimevars(self) -> dict[str, int]:
@@ -191,7 +179,7 @@ class ProgramInfo(NamedTuple):
                 found.append(var_vals[name])
             else:
                 raise ScheduleError(
-                    f"unbound Variable '{name}' used by {_ANSI.sub('', self.name)}",
+                    f"unbound Variable '{name}' used by {ansistrip(self.name)}",
                     help=f"bind it: Variable({name!r}, lo, hi).bind(value)",
                 )
         return tuple(found)

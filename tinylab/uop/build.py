@@ -13,7 +13,6 @@ from tinylab.errors import (
     DTypeError,
     IndexingError,
     OperandError,
-    SymbolicError,
 )
 from tinylab.helpers.arguments import shown
 from tinylab.mixin.base import shape_text
@@ -23,6 +22,7 @@ from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import callable_number, make
 from tinylab.uop.kernel_order import refuse_unordered
 from tinylab.uop.moves import MoveMethods, Sint, const, shape_to_shape_arg, sint_to_uop
+from tinylab.uop.names import check_variable
 
 if TYPE_CHECKING:
     from tinylab.device import Buffer, MultiBuffer
@@ -34,19 +34,6 @@ numbers = itertools.count()
 def fresh_number() -> int:
     """A number no buffer or placeholder of this process has yet."""
     return next(numbers)
-
-
-def _check_bounds(name: Any, low: Any, high: Any, dtype: DType) -> None:
-    if not isinstance(name, str):
-        raise SymbolicError(f"the name of a Variable is a string, not {name!r}")
-    word, kind = ("numbers", int | float) if dtypes.is_float(dtype) else ("ints", int)
-    if not (isinstance(low, kind) and isinstance(high, kind)):
-        raise SymbolicError(f"Variable {name}: its bounds are {word}, not {low!r} and {high!r}")
-    if low > high:
-        raise SymbolicError(
-            f"Variable {name}: no number lies between {low} and {high}",
-            help=f"the smaller bound comes first: Variable({name!r}, {high}, {low})",
-        )
 
 
 def _as_uop(x: Any, dtype: DType | None = None) -> UOp:
@@ -133,7 +120,19 @@ class BuildMethods(MoveMethods):
 
         Raises: SymbolicError for a name that is no string, and for bounds that hold no number.
         """
-        _check_bounds(name, min_val, max_val, dtype)
+        check_variable(name, min_val, max_val, dtype)
+        return BuildMethods._counter(name, min_val, max_val, dtype, multiple_of, param)
+
+    @staticmethod
+    def _counter(
+        name: str,
+        min_val: Any,
+        max_val: Any,
+        dtype: DType = dtypes.weakint,
+        multiple_of: int = 1,
+        param: bool = False,
+    ) -> UOp:
+        """As `variable`, under any name."""
         arg = ParamArg(
             -1,
             dtype,
