@@ -239,7 +239,7 @@ def _stored(x: UOp, g: UOp) -> tuple[UOp | None, list[tuple[UOp, UOp]]]:
     return g, found
 
 
-def _views(target: UOp, base: UOp) -> list[UOp]:
+def views_between(target: UOp, base: UOp) -> list[UOp]:
     """The movements between a value and what is written of it, outermost first."""
     chain = []
     while target is not base:
@@ -255,7 +255,7 @@ def _views(target: UOp, base: UOp) -> list[UOp]:
 
 def _seen_through(target: UOp, base: UOp, g: UOp) -> UOp:
     """The gradient at the places that were written."""
-    for view in reversed(_views(target, base)):
+    for view in reversed(views_between(target, base)):
         g = view.replace(src=(g, *view.src[1:]))
     return g
 
@@ -263,7 +263,7 @@ def _seen_through(target: UOp, base: UOp, g: UOp) -> UOp:
 def _written(target: UOp, base: UOp) -> UOp:
     """Where a write into this view falls, in the shape of the whole."""
     mask = UOp.const(True, dtypes.bool)._expand_front(target.shape)
-    return placed(_views(target, base), mask)
+    return placed(views_between(target, base), mask)
 
 
 def placed(chain: Iterable[UOp], value: UOp) -> UOp:

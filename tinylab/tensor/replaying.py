@@ -24,6 +24,7 @@ from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below
 from tinylab.tensor.held import Heard, live
+from tinylab.tensor.history import forget
 from tinylab.tensor.random import drawn_streams
 from tinylab.tensor.tensor import Tensor, realize_all
 from tinylab.tensor.waiting import Storage
@@ -77,6 +78,7 @@ def keep_order(replay: Replay) -> None:
 
     Views of what is written that do not follow get a copy.
     """
+    forget(replay.written)
     for t in live.to_compute_at(_is_stored, _storage_of, replay.written, replay.used):
         # It may have been computed along with one before it.
         if (below := to_store(t.uop)) is None:

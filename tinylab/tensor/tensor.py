@@ -36,6 +36,7 @@ from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk
 from tinylab.tensor.core import canonical
 from tinylab.tensor.held import ANYTHING, live, mark_of
+from tinylab.tensor.history import Unfolded, note_written
 from tinylab.tensor.noting import note_methods, note_nodes, note_realized
 from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated
 from tinylab.tensor.random import counters_of
@@ -170,10 +171,10 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         found = self.cast(strong_dtype(self.dtype)).contiguous()
         if found.uop is self.uop and found.uop.op is Ops.CONTIGUOUS:
             found = Tensor._from_uop(found.uop.f(Ops.CONTIGUOUS, arg="asked for by a look at it"))
-        realize_all([found])
+        realize_all([found], look=True)
         if memory_at(found.uop) is None:
             found = Tensor._from_uop(found.uop.f(Ops.CONTIGUOUS))
-            realize_all([found])
+            realize_all([found], look=True)
         return found
 
     # *** devices and copies
@@ -332,7 +333,10 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
                 )
             first = gradient.cast(self.dtype).uop
         known = set(self.uop.toposort())
-        found = compute_gradient(self.uop, first, targets)
+        graph = Unfolded(self.uop)
+        inside = {t: graph.inside(t) for t in targets}
+        grads = graph.folded(compute_gradient(graph.root, first, inside.values()))
+        found = {t: grads[u] for t, u in inside.items() if u in grads}
         note_nodes(found.values(), "backward", known, backward=True)
         return found
 
@@ -342,9 +346,14 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         Leaves are the tensors marked by `is_param_` (an optimizer marks its own); where none is
         marked, all float tensors with storage of their own.
 
+        A look at values (`item`, `numpy`, …) cuts off no gradient, `realize` does: what lies in
+        memory is a leaf. Of what a look found written into part of realised memory, the gradient
+        of the part is cut off too; and where no parameter is below, of what an earlier look wrote.
+
         Raises: ScalarGradientError without `gradient` unless there is one value.
         """
-        below = self.uop.toposort(enter_calls=False)
+        below = {*self.uop.toposort(enter_calls=False)}
+        below.update(Unfolded(self.uop).root.toposort(enter_calls=False))
         found = [t for t in live if t.uop in below and t.dtype.kind == "float" and t is not self]
         marked = [t for t in found if t.is_param]
         leaves = marked or [t for t in found if t.uop.has_buffer_identity(after_ok=True)]
@@ -450,8 +459,11 @@ def _stacked(data: Sequence[Any], dtype: DType | None) -> Tensor:
 
 
 @alone
-def realize_all(tensors: Sequence[Tensor]) -> None:
-    """Compute tensors; all that is held and contains them looks at memory from now on."""
+def realize_all(tensors: Sequence[Tensor], look: bool = False) -> None:
+    """Compute tensors; all that is held and contains them looks at memory from now on.
+
+    look: gradients still go through what is written on the way.
+    """
     wanted = [t for t in tensors if _needs_memory(t)]
     if not wanted:
         return
@@ -470,7 +482,7 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
             for t in wanted:  # so that they follow too
                 live.add(t)
         for t in writes:  # held, so that each follows when those before it have run
-            realize_all([t])
+            realize_all([t], look)
         for t in early:
             kept = Tensor._from_uop(kept_copy(t.uop))
             realize_all([kept])
@@ -479,7 +491,12 @@ def realize_all(tensors: Sequence[Tensor]) -> None:
         roots = [t.uop for t in wanted]
     for stream, counter in streams:
         stream.counter = becomes.get(counter, counter)
+    note_written(becomes, _parameters if look else None)
     _look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)
+
+
+def _parameters() -> set[UOp]:
+    return {t.uop for t in live if t.is_param}
 
 
 def _needs_memory(t: Tensor) -> bool:

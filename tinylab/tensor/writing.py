@@ -213,12 +213,12 @@ def write(t: Tensor, view: UOp, value: UOp) -> None:
         ops = [step.op for step in moves]
         depth = ops.index(Ops.UNSHARD) if Ops.UNSHARD in ops else len(moves)
         whole = _rebuilt(moves[depth:], state)
-        new = state.after(whole.store(_changed(whole, moves[:depth], value)))
+        new = state.after(whole.store(changed(whole, moves[:depth], value)))
     for alias, steps in own_chains:
         _holds(alias, _rebuilt(steps, new))
 
 
-def _changed(whole: UOp, moves: list[UOp], value: UOp) -> UOp:
+def changed(whole: UOp, moves: list[UOp], value: UOp) -> UOp:
     """A value with another one where movements look at it."""
     moves = [m for m in moves if m.op is not Ops.DETACH]
     if not moves:
@@ -238,7 +238,7 @@ def _below_bits(chain: list[Step], state: UOp, value: UOp) -> tuple[list[UOp], U
             moves.append(step)
             continue
         below = _rebuilt(chain[n + 1 :], state)
-        value = as_bits(_changed(as_bits(below, step), moves, value), below.dtype)
+        value = as_bits(changed(as_bits(below, step), moves, value), below.dtype)
         moves = []
     return moves, value
 

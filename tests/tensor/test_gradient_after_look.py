@@ -1,0 +1,191 @@
+"""A look at values runs the writes below them, and cuts off no gradient."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tinylab import GlobalCounters, Tensor, TinyJit
+
+X = np.array([1.0, 2.0, 3.0], dtype=np.float32)
+
+
+def _parameter() -> Tensor:
+    return Tensor(X).is_param_()
+
+
+def _set(a: Tensor, x: Tensor) -> Tensor:
+    a[0] = x[1] * 2
+    return a
+
+
+def _row(a: Tensor, x: Tensor) -> Tensor:
+    v = a[1:]
+    v += x[:2]
+    return a
+
+
+def _one_by_one(x: Tensor) -> Tensor:
+    out = Tensor.zeros(3).contiguous()
+    for i in range(3):
+        out[i] = x[: i + 1].sum()
+    return out
+
+
+def _times(a: Tensor, x: Tensor) -> Tensor:
+    a *= x
+    return a
+
+
+# Each with its gradient of (a * a).sum().
+FORMS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
+    "clone": (lambda x: x.clone(), [2, 4, 6]),
+    "setitem of a copy": (lambda x: _set(x.clone(), x), [0, 20, 6]),
+    "setitem of an expression": (lambda x: _set(x * 3, x), [0, 52, 54]),
+    "setitem of zeros": (lambda x: _set(Tensor.zeros(3), x), [0, 16, 0]),
+    "assign": (lambda x: (x * 3).assign(x * x), [4, 32, 108]),
+    "assign of memory": (lambda x: Tensor([0.0] * 3).realize().assign(x * x), [4, 32, 108]),
+    "in place": (lambda x: _times(x.clone(), x), [4, 32, 108]),
+    "through a view": (lambda x: _row(x.clone(), x), [8, 16, 10]),
+    "one by one": (_one_by_one, [20, 18, 12]),
+    "copy of a copy": (lambda x: x.clone().clone().flip(0).clone(), [2, 4, 6]),
+}
+
+
+@pytest.mark.parametrize("look", ["none", "loss", "value", "both", "before"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_look_keeps_the_gradient(form: str, look: str) -> None:
+    """`loss.item()` before `loss.backward()` left no gradient where a value was written."""
+    make, wanted = FORMS[form]
+    x = _parameter()
+    if look == "before":
+        x.numpy()
+    a = make(x)
+    if look in ("value", "both"):
+        a.numpy()
+    loss = (a * a).sum()
+    if look in ("loss", "both"):
+        loss.item()
+    loss.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == wanted
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_second_derivatives_after_a_look(form: str) -> None:
+    make, _ = FORMS[form]
+    found = []
+    for look in (False, True):
+        x = _parameter()
+        a = make(x)
+        loss = (a * a * a).sum()
+        if look:
+            loss.item()
+        (first,) = loss.gradient(x)
+        if look:
+            first.numpy()
+        found.append(first.sum().gradient(x)[0].tolist())
+    assert found[0] == found[1] != [0, 0, 0]
+
+
+def test_what_was_looked_at_is_a_place_for_gradients_too() -> None:
+    x = _parameter()
+    a = x.clone()
+    a.numpy()
+    (a * a).sum().backward()
+    found = (a * x).sum().gradient(a, x)
+    assert [t.tolist() for t in found] == [[1, 2, 3], [2, 4, 6]]
+
+
+def test_a_write_behind_the_look() -> None:
+    x = _parameter()
+    a = x.clone()
+    a.numpy()
+    a[0] = x[1] * 5
+    (a * a).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0, 104, 6]
+    assert x.tolist() == [1, 2, 3]
+    assert a.tolist() == [10, 2, 3]
+
+
+def test_values_are_read_not_worked_out_again() -> None:
+    x = _parameter()
+    a = (x.exp() * 2).clone()
+    a.numpy()
+    (grad,) = (a * a).sum().gradient(a)
+    GlobalCounters.reset()
+    assert np.allclose(grad.numpy(), 4 * np.exp(X))
+    assert GlobalCounters.kernel_count == 1
+    assert GlobalCounters.global_mem <= 2 * X.nbytes
+
+
+def _write(x: Tensor) -> None:
+    x.assign(Tensor([7.0, 7.0, 7.0]))
+
+
+def _write_now(x: Tensor) -> None:
+    x.assign(Tensor([7.0, 7.0, 7.0])).realize()
+
+
+def _write_in_replays(x: Tensor) -> None:
+    step = TinyJit(lambda: x.assign(x * 0 + 7).realize())
+    for _ in range(3):
+        step()
+
+
+@pytest.mark.parametrize("write", [_write, _write_now, _write_in_replays])
+def test_what_it_was_made_of_is_written(write: Callable[[Tensor], None]) -> None:
+    """What was known of the value is over: its memory is right, its gradient ends there."""
+    x, w = _parameter(), Tensor([1.0, 1.0, 1.0]).is_param_()
+    a = (x * x).clone()
+    a.numpy()
+    write(x)
+    assert x.tolist() == [7, 7, 7]
+    loss = (a * w).sum()
+    (grad,) = loss.gradient(w)
+    assert grad.tolist() == [1, 4, 9]
+    assert loss.gradient(x)[0].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("write", [_write, _write_now, _write_in_replays])
+def test_it_is_written_itself(write: Callable[[Tensor], None]) -> None:
+    x = _parameter()
+    a = (x * x).clone()
+    a.numpy()
+    write(a)
+    assert a.tolist() == [7, 7, 7]
+    assert (a * x).sum().gradient(x)[0].tolist() == [7, 7, 7]
+
+
+def _held_memory() -> int:
+    gc.collect()
+    return GlobalCounters.mem_used
+
+
+def test_a_loop_that_looks_holds_no_memory_of_its_past() -> None:
+    """A simulation that shows each state keeps the last few, unless a parameter is below."""
+    steps = 20
+
+    def run(u: Tensor) -> tuple[int, Tensor]:
+        first = 0
+        for i in range(steps):
+            new = (u * 0.5).clone()
+            new[1:] = u[:-1]
+            u = new
+            u.numpy()
+            if i == 2:
+                first = _held_memory()
+        return _held_memory() - first, u
+
+    assert run(Tensor.ones(1 << 16).contiguous().realize())[0] <= 0
+    start = Tensor.ones(1 << 16).contiguous().realize().is_param_()
+    grown, last = run(start)
+    assert grown > 0
+    found = last.sum().gradient(start)[0].numpy()
+    assert found[0] == pytest.approx(2 - 0.5**steps)
+    assert found[1:-steps].tolist() == [1] * (len(found) - 1 - steps)
+    assert not found[-steps:].any()
