@@ -192,6 +192,7 @@ NUMPY: dict[Ops, Callable[..., Array]] = {
     Ops.EXP2: _wide(np.exp2),
     Ops.LOG2: _wide(np.log2),
     Ops.SIN: _wide(np.sin),
+    Ops.COS: _wide(np.cos),
     Ops.SQRT: _wide(np.sqrt),
     Ops.RECIPROCAL: lambda x: 1 / np.asarray(x, np.float64),
     Ops.NEG: np.negative,

@@ -63,10 +63,11 @@ def _log2(x: UOp, g: UOp) -> Grads:
 
 
 def _sin(x: UOp, g: UOp) -> Grads:
-    """cos(x) as 1 - 2 sin²(x/2), which rounds no argument."""
-    half = _scaled(x.src[0], 0.5).alu(Ops.SIN)
-    cos = _scaled(_mul(half, half), -2).alu(Ops.ADD, _const(g, 1))
-    return (_mul(g, cos),)
+    return (_mul(g, x.src[0].alu(Ops.COS)),)
+
+
+def _cos(x: UOp, g: UOp) -> Grads:
+    return (_scaled(_mul(g, x.src[0].alu(Ops.SIN)), -1),)
 
 
 def _sqrt(x: UOp, g: UOp) -> Grads:
@@ -291,6 +292,7 @@ GRADIENTS: dict[Ops, Row] = {
     Ops.EXP2: _exp2,
     Ops.LOG2: _log2,
     Ops.SIN: _sin,
+    Ops.COS: _cos,
     Ops.SQRT: _sqrt,
     Ops.RECIPROCAL: _reciprocal,
     Ops.NEG: lambda x, g: (_scaled(g, -1),),

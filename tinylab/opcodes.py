@@ -104,6 +104,8 @@ class Ops(enum.IntEnum):
     REDUCE = enum.auto()
     ALLREDUCE = enum.auto()
     PYLITERAL = enum.auto()
+    # A sine a quarter turn on; its own operation, since pi/2 - x in floats loses digits of x.
+    COS = enum.auto()
 
     @classmethod
     def _missing_(cls, value: object) -> None:
@@ -119,7 +121,7 @@ class GroupOp:
     """Sets of operations that rules and passes speak of."""
 
     Unary: Final = frozenset(
-        {Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.RECIPROCAL, Ops.NEG, Ops.TRUNC}
+        {Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.RECIPROCAL, Ops.NEG, Ops.TRUNC}
     )
     Binary: Final = frozenset(
         {

@@ -212,6 +212,7 @@ TABLES: list[tuple[PatternMatcher, dict[str, Case]]] = [
             "exp2": Case([XL.exp2()], [K.alu(Ops.EXP2)]),
             "log2": Case([XL.log2()], [K.alu(Ops.LOG2)]),
             "sin": Case([XL.sin()], [K.alu(Ops.SIN)]),
+            "cos": Case([XL.cos()], [K.alu(Ops.COS)]),
         },
     ),
     (

@@ -1,10 +1,12 @@
-"""exp2, exp, log2, sin and powers against long double; stated errors in units of last place."""
+"""exp2, exp, log2, sin, cos and powers against exact values; errors in units of the last place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -22,6 +24,7 @@ FUNCTIONS: dict[str, tuple[Callable[[UOp], UOp], Callable[[Any], Any]]] = {
     "exp": (lambda x: (x * LOG2_E).exp2(), np.exp),
     "log2": (lambda x: x.log2(), np.log2),
     "sin": (lambda x: x.sin(), np.sin),
+    "cos": (lambda x: x.cos(), np.cos),
 }
 
 
@@ -46,7 +49,7 @@ def arguments(name: str, dtype: DType) -> np.ndarray:
     lo, hi = (-150, 128) if dtype is F32 else (-1074, 1023)
     if name == "log2":
         x = np.concatenate([np.exp2(rng.uniform(lo, hi, 40000)), rng.uniform(0.5, 2, 40000)])
-    elif name == "sin":
+    elif name in ("sin", "cos"):
         x = np.concatenate([rng.uniform(-100, 100, 40000), rng.uniform(-(2**19), 2**19, 20000)])
     else:
         scale = 1.0 if name == "exp2" else np.log(2)
@@ -57,7 +60,7 @@ def arguments(name: str, dtype: DType) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "dtype", "most"),
     [("exp2", F32, 1), ("exp2", F64, 1), ("exp", F32, 1), ("exp", F64, 1.1), ("log2", F32, 2),
-     ("log2", F64, 3), ("sin", F32, 2), ("sin", F64, 3)],
+     ("log2", F64, 3), ("sin", F32, 2), ("sin", F64, 2), ("cos", F32, 2), ("cos", F64, 2)],
 )  # fmt: skip
 def test_error(name: str, dtype: DType, most: float) -> None:
     function, reference = FUNCTIONS[name]
@@ -67,14 +70,45 @@ def test_error(name: str, dtype: DType, most: float) -> None:
     assert error <= most + (0 if fused else 0.5)
 
 
-def test_sine_of_large_angles() -> None:
+FAR = 1400  # bits of pi/2
+with mp.workprec(FAR + 64):
+    HALF_PI = int(mp.floor(mp.ldexp(mp.pi, FAR - 1)))
+
+
+def beside_quarters(dtype: DType) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Angles of all sizes that are nearest to whole quarter turns, and what is left of them."""
+    rng = np.random.default_rng(3)
+    size = np.concatenate([rng.uniform(0, 19, 1500), rng.uniform(19, 127, 1500)])
+    if dtype is F64:
+        size = np.concatenate([size, rng.uniform(127, 1023, 3000)])
+    quarters = [round(Fraction(2.0**s) / Fraction(HALF_PI, 1 << FAR)) for s in size]
+    x = np.array([n * HALF_PI / (1 << FAR) for n in quarters]).astype(dtype.name)
+    # The double that is nearest of all to a whole quarter turn.
+    x = np.append(x, np.array([5.319372648326541e255] if dtype is F64 else [1.0], dtype.name))
+    exact: dict[str, list[Any]] = {"sin": [], "cos": []}
+    with mp.workprec(1300):
+        for v in x.tolist():
+            exact["sin"].append(np.longdouble(mp.nstr(mp.sin(v), 25)))
+            exact["cos"].append(np.longdouble(mp.nstr(mp.cos(v), 25)))
+    return x, {name: np.array(values) for name, values in exact.items()}
+
+
+@pytest.mark.parametrize("dtype", [F32, F64])
+def test_digits_beside_zeros(dtype: DType) -> None:
+    """The reference is exact: long double has not the digits of large angles."""
+    x, exact = beside_quarters(dtype)
+    most = 2 if dtype is F32 else 3
+    assert units(unary(lambda v: v.sin(), x, dtype), exact["sin"]) <= most
+    assert units(unary(lambda v: v.cos(), x, dtype), exact["cos"]) <= most
+    tangent = exact["sin"] / exact["cos"]
+    assert units(unary(lambda v: v.sin() / v.cos(), x, dtype), tangent) <= 2 * most
+
+
+def test_large_angles() -> None:
     rng = np.random.default_rng(3)
     x = np.exp(rng.uniform(np.log(2**19), 88, 20000)).astype(np.float32)
     assert units(unary(lambda v: v.sin(), x, F32), np.sin(x.astype(np.longdouble))) <= 2
-    # sin of 2**60 .. 2**1000, where long double still reduces exactly: an absolute bound.
-    y = np.exp2(rng.uniform(20, 1000, 2000))
-    got = unary(lambda v: v.sin(), y, F64)
-    assert float(np.max(np.abs(got - np.sin(y.astype(np.longdouble))))) < 4e-16
+    assert units(unary(lambda v: v.cos(), x, F32), np.cos(x.astype(np.longdouble))) <= 2
 
 
 @pytest.mark.parametrize("dtype", [F32, F64])
@@ -126,7 +160,7 @@ def test_integer_powers_wrap() -> None:
 
 
 def test_bits_of_two_over_pi() -> None:
-    words = two_over_pi(6)
-    value = sum(w * 2.0 ** (-32 * (i + 1)) for i, w in enumerate(words[2:]))
-    assert words[:2] == (0, 0)
+    words = two_over_pi(3)
+    value = sum(w * 2.0 ** (-64 * (i + 1)) for i, w in enumerate(words[1:]))
+    assert words[0] == 0
     assert value == pytest.approx(2 / np.pi, abs=1e-16)

@@ -312,3 +312,19 @@ def test_uint64_with_signed_integers_is_a_float() -> None:
     assert (two << Tensor([1])).tolist() == [4]
     with pytest.raises(DTypeError, match="cast"):
         _ = two & minus
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_angles_beside_zeros_keep_their_digits(dtype: str, device: str) -> None:
+    """The nearest to whole quarter turns: cos was 1 - 2 sin², with an error of a unit of 1."""
+    x = (np.arange(1, 400) * np.longdouble(np.pi) / 2).astype(dtype)
+    exact = x.astype(np.longdouble)
+    close = {"rtol": 4 * float(np.finfo(dtype).eps)}
+    t = Tensor(x, device=device)
+    np.testing.assert_allclose(t.sin().numpy(), np.sin(exact), **close)
+    np.testing.assert_allclose(t.cos().numpy(), np.cos(exact), **close)
+    np.testing.assert_allclose(t.tan().numpy(), np.tan(exact), **close)
+    for function, slope in ((Tensor.sin, np.cos), (Tensor.cos, lambda v: -np.sin(v))):
+        (grad,) = function(t).sum().gradient(t)
+        np.testing.assert_allclose(grad.numpy(), slope(exact), **close)

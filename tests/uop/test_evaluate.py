@@ -15,7 +15,7 @@ from tinylab.dtype import DType, Invalid, as_const, dtypes
 from tinylab.uop.ops import GroupOp, Ops, exec_alu, identity_element
 
 INTEGER_ONLY = {Ops.CDIV, Ops.CMOD, Ops.SHL, Ops.SHR, Ops.XOR, Ops.OR, Ops.AND}
-FLOAT_ONLY = {Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.RECIPROCAL, Ops.FDIV, Ops.POW}
+FLOAT_ONLY = {Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.RECIPROCAL, Ops.FDIV, Ops.POW}
 EXACT = {Ops.ADD, Ops.SUB, Ops.MUL, Ops.FDIV, Ops.SQRT, Ops.RECIPROCAL, Ops.NEG, Ops.MAX, Ops.TRUNC}
 BINARY = sorted(GroupOp.Binary - {Ops.THREEFRY})
 FLOATS = [0.0, -0.0, 1.0, -1.5, 0.1, 3.0, 65504.0, 1e-8, 3e38, math.inf, -math.inf, math.nan]

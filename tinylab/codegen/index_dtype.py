@@ -145,7 +145,7 @@ def _shift(c: Concrete, u: UOp) -> UOp:
     return u.replace(src=tuple(c.as_type(s, dtype) for s in u.src), dtype=dtype)
 
 
-_FLOAT_FUNCTIONS = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.RECIPROCAL)
+_FLOAT_FUNCTIONS = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.RECIPROCAL)
 
 
 def _unary(c: Concrete, u: UOp) -> UOp:

@@ -2,6 +2,8 @@
 
 An angle m * 2**k times 2/pi: only the bits of 2/pi from weight 2**1 / 2**k on can change the
 quarter or the fraction, so a window of them is taken and multiplied by m, modulo four turns.
+The window has bits enough for the angle of its type that is nearest to a whole quarter: there the
+first bits of the fraction (61 for a double, 29 for a float) are all equal.
 
 Source: Payne, Hanek, "Radian reduction for trigonometric functions", 1983.
 """
@@ -9,7 +11,6 @@ Source: Payne, Hanek, "Radian reduction for trigonometric functions", 1983.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 
 from tinylab.dtype import dtypes
@@ -20,8 +21,8 @@ _PADDING = 64  # zero bits before the first of 2/pi, for small exponents
 
 @functools.cache
 def two_over_pi(words: int) -> tuple[int, ...]:
-    """The first bits of 2/pi in words of 32, after the padding."""
-    precision = 32 * words + 64
+    """The first bits of 2/pi in words of 64, after the padding."""
+    precision = 64 * words + 64
     one = 1 << precision
 
     def arctan_of_inverse(n: int) -> int:
@@ -35,7 +36,8 @@ def two_over_pi(words: int) -> tuple[int, ...]:
     # Machin, 1706: pi/4 = 4 arctan(1/5) - arctan(1/239).
     pi = 4 * (4 * arctan_of_inverse(5) - arctan_of_inverse(239))
     fraction = (2 << (2 * precision)) // pi >> _PADDING  # of 2**precision, shifted by the padding
-    return tuple(fraction >> (precision - 32 * (i + 1)) & 0xFFFFFFFF for i in range(words))
+    mask = (1 << 64) - 1
+    return tuple(fraction >> (precision - 64 * (i + 1)) & mask for i in range(words))
 
 
 def reduce_large(x: UOp, mantissa: int, bias: int) -> tuple[UOp, UOp]:
@@ -47,46 +49,54 @@ def reduce_large(x: UOp, mantissa: int, bias: int) -> tuple[UOp, UOp]:
     # Where the window starts; of infinities and NaN anything will do. Small angles are not used.
     start = (raw >> mantissa) + (_PADDING - 2)
     start = (start < bias + mantissa + 2).where(start.const_like(0), start - (bias + mantissa))
-    most = bias + 1 - mantissa + _PADDING
-    window = _window(start, 3 if narrow else 4, most)
-    product = _product_of(m, window, narrow)
-    # Two bits of quarters, 62 of the fraction; read as signed it is nearest, not rounded down.
-    signed = (product << 2).bitcast(dtypes.int64)
-    quarter = ((product >> 62) + ((product >> 61) & 1)).cast(dtypes.int32)
-    return quarter, signed.cast(dtypes.float64) * (math.pi / 2 * 2.0**-64)
+    window = _window(start, 2 if narrow else 3, bias + 1 - mantissa + _PADDING)
+    high, low = _narrow_product(m, window) if narrow else _wide_product(m, window)
+    # Two bits of quarters, the others of the fraction; read as signed it is nearest, not below.
+    quarter = ((high >> 62) + ((high >> 61) & 1)).cast(dtypes.int32)
+    if low is None:
+        return quarter, _as_float(high << 2) * (math.pi / 2 * 2.0**-64)
+    rest = _as_float((high << 2) | (low >> 62)) + _as_float((low << 2) >> 1) * 2.0**-63
+    return quarter, rest * (math.pi / 2 * 2.0**-64)
+
+
+def _as_float(x: UOp) -> UOp:
+    return x.bitcast(dtypes.int64).cast(dtypes.float64)
 
 
 def _window(start: UOp, count: int, most: int) -> list[UOp]:
     """`count` words of 2/pi beginning at a bit: chosen by the position's bits, then shifted."""
-    u64 = dtypes.uint64
-    places = most // 32 + 1
-    words: list[UOp] = [UOp.const(w, u64) for w in two_over_pi(places + count + 1)]
-    step = 1 << (places - 1).bit_length() >> 1
-    index = start >> 5
+    places = most // 64 + 1
+    words: list[UOp] = [UOp.const(w, dtypes.uint64) for w in two_over_pi(places + count)]
+    index, step = start >> 6, 1 << (places - 1).bit_length() >> 1
     while step:
-        chosen = (index & step).ne(0)
-        kept = len(words) - step if len(words) - step > count else count + 1
+        later = (index & step).ne(0)
+        kept = min(len(words), count + step)
         words = [
-            chosen.where(words[i + step], words[i]) if i + step < len(words) else words[i]
-            for i in range(min(len(words), max(kept, count + step)))
+            later.where(words[i + step], words[i]) if i + step < len(words) else words[i]
+            for i in range(kept)
         ]
         step >>= 1
-    shift = start & 31
-    pairs = [(a << 32) | b for a, b in itertools.pairwise(words)]
-    return [((p << shift) >> 32) for p in pairs[:count]]
+    shift = start & 63
+    # In two steps: 64 - shift may be the width.
+    return [(words[i] << shift) | (words[i + 1] >> 1 >> (63 - shift)) for i in range(count)]
 
 
-def _product_of(m: UOp, window: list[UOp], narrow: bool) -> UOp:
-    """The upper 64 bits of m times the window, modulo the window's width."""
-    if narrow:
-        w0, w1, w2 = window
-        return ((m * w0) << 32) + m * w1 + ((m * w2) >> 32)
-    w0, w1, w2, w3 = window
-    low, high = m & 0xFFFFFFFF, m >> 32
-    return (
-        ((low * w0 + high * w1) << 32)
-        + low * w1
-        + high * w2
-        + ((low * w2) >> 32)
-        + ((high * w3) >> 32)
-    )
+def _narrow_product(m: UOp, window: list[UOp]) -> tuple[UOp, None]:
+    """64 bits of m, a float's, times a window of 96, modulo its width."""
+    return m * window[0] + ((m * (window[1] >> 32)) >> 32), None
+
+
+def _wide_product(m: UOp, window: list[UOp]) -> tuple[UOp, UOp]:
+    """128 bits, high and low, of m, a double's, times a window of 192, modulo its width."""
+    product = m * window[1]
+    low = product + _upper_product(m, window[2])
+    carry = (low < product).cast(dtypes.uint64)
+    return m * window[0] + _upper_product(m, window[1]) + carry, low
+
+
+def _upper_product(x: UOp, y: UOp) -> UOp:
+    """The upper 64 bits of a product, from those of halves; no sum here overflows."""
+    mask = 0xFFFFFFFF
+    x0, x1, y0, y1 = x & mask, x >> 32, y & mask, y >> 32
+    middle = x1 * y0 + ((x0 * y0) >> 32)
+    return x1 * y1 + (middle >> 32) + ((x0 * y1 + (middle & mask)) >> 32)

@@ -1,11 +1,11 @@
-"""exp2, log2 and sin as polynomials, on whole vectors, for targets without the functions.
+"""exp2, log2, sin and cos as polynomials, on whole vectors, for targets without the functions.
 
 Error bounds, in units of the last place (measured over random arguments by the tests; half a unit
 more where the target has no fused multiply-add):
 
     exp2, and exp as exp2(x * log2 e)   float32 1   float64 1
     log2                                float32 2   float64 3
-    sin                                 float32 2   float64 3 to |x| = 2**19, 2**-62 of 1 beyond
+    sin, cos                            float32 2   float64 2 to |x| = 2**19, 3 beyond
 
 Infinities, NaN, denormal arguments and results are right. The polynomials are minimax fits made by
 tests/codegen/fit_polynomials.py. Small floats are computed in float32 and rounded once.
@@ -26,7 +26,7 @@ from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat, graph_rewrite
 if TYPE_CHECKING:
     from tinylab.codegen.contract import Renderer
 
-FUNCTIONS = (Ops.EXP2, Ops.LOG2, Ops.SIN)
+FUNCTIONS = (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS)
 LOG2_E = 1.4426950408889634
 
 
@@ -216,28 +216,52 @@ def _log2_near_one(m: UOp, whole: UOp, layout: Layout) -> UOp:
     return s * polynomial(s * s, LOG2_POLY_F64) + whole
 
 
-# *** sine
+# *** sine and cosine
 
 
 def sin(x: UOp, u: UOp) -> UOp | None:
-    """Sine of x: x less whole quarter turns, then a sine or a cosine by the quarter."""
-    layout = LAYOUTS.get(x.dtype)
-    if layout is None:
+    """Sine of x, by that of its size."""
+    if x.dtype not in LAYOUTS:
         return _in_float32(u)
-    size = (x < 0.0).where(x * -1.0, x)
+    size = _size(x)
+    quarter, sine, cosine = _turned(size)
+    negative = (quarter & 2).ne(0).ne(x < 0.0)
+    found = _by_quarter(size, (quarter & 1).ne(0).where(cosine, sine), negative)
+    return x.ne(0.0).where(found, x)  # -0.0 stays
+
+
+def cos(x: UOp, u: UOp) -> UOp | None:
+    """Cosine of x: the sine one quarter turn on."""
+    if x.dtype not in LAYOUTS:
+        return _in_float32(u)
+    size = _size(x)
+    quarter, sine, cosine = _turned(size)
+    negative = ((quarter + 1) & 2).ne(0)
+    return _by_quarter(size, (quarter & 1).ne(0).where(sine, cosine), negative)
+
+
+def _size(x: UOp) -> UOp:
+    return (x < 0.0).where(x * -1.0, x)
+
+
+def _by_quarter(size: UOp, found: UOp, negative: UOp) -> UOp:
+    """With its sign; NaN for what is no angle."""
+    found = negative.where(found * -1.0, found)
+    return (size < math.inf).where(found, size.const_like(math.nan))
+
+
+def _turned(size: UOp) -> tuple[UOp, UOp, UOp]:
+    """(whole quarter turns in an angle >= 0, sine of the rest, cosine of the rest)."""
+    layout = LAYOUTS[size.dtype]
     quarter, rest = _small_angle(size)
     large_quarter, large_rest = reduce_large(size, layout.mantissa, layout.bias)
     small = size < SMALL_ANGLE
     quarter = small.where(quarter, large_quarter)
-    rest = small.where(rest, large_rest).cast(x.dtype)
+    rest = small.where(rest, large_rest).cast(size.dtype)
     z = rest * rest
-    sine = rest * z * polynomial(z, SIN_POLY[x.dtype]) + rest
-    cosine = z * z * polynomial(z, COS_POLY[x.dtype]) + (1.0 - z * 0.5)
-    found = (quarter & 1).ne(0).where(cosine, sine)
-    negative = (quarter & 2).ne(0).ne(x < 0.0)
-    found = negative.where(found * -1.0, found)
-    found = (size < math.inf).where(found, x.const_like(math.nan))
-    return x.ne(0.0).where(found, x)  # -0.0 stays
+    sine = rest * z * polynomial(z, SIN_POLY[size.dtype]) + rest
+    cosine = z * z * polynomial(z, COS_POLY[size.dtype]) + (1.0 - z * 0.5)
+    return quarter, sine, cosine
 
 
 def _small_angle(size: UOp) -> tuple[UOp, UOp]:
@@ -245,10 +269,15 @@ def _small_angle(size: UOp) -> tuple[UOp, UOp]:
     x = size.cast(dtypes.float64)
     shifted = x * (2.0 / math.pi) + F64.to_nearest
     n = shifted - F64.to_nearest
-    rest = x - n * HALF_PI[0]
-    rest = rest - n * HALF_PI[1]
-    rest = rest - n * HALF_PI[2]
-    return shifted.bitcast(dtypes.int64).cast(dtypes.int32), rest
+    first, second = x - n * HALF_PI[0], n * HALF_PI[1]  # both exact
+    rest, third = first - second, n * HALF_PI[2]
+    quarter = shifted.bitcast(dtypes.int64).cast(dtypes.int32)
+    if size.dtype is dtypes.float32:
+        return quarter, rest - third
+    # A double needs what the difference rounded off, too (Knuth's sum of two numbers).
+    back = first - rest
+    lost = (first - (rest + back)) + (back - second)
+    return quarter, rest + (lost - third)
 
 
 # *** types
@@ -275,6 +304,8 @@ _RULES = {
                     UPat(Ops.LOG2, src=(X,), name="u"), log2),),
     Ops.SIN: (Rule("sin", "sin(x) -> +-sine or cosine of x less whole quarter turns",
                    UPat(Ops.SIN, src=(X,), name="u"), sin),),
+    Ops.COS: (Rule("cos", "cos(x) -> +-cosine or sine of x less whole quarter turns",
+                   UPat(Ops.COS, src=(X,), name="u"), cos),),
 }
 # fmt: on
 pm_transcendental = PatternMatcher([rule for rules in _RULES.values() for rule in rules])

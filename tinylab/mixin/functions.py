@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, roots and trigonometry, from EXP2, LOG2, SIN, SQRT and RECIPROCAL."""
+"""Exponentials, logarithms, roots and angles, from EXP2, LOG2, SIN, COS, SQRT and RECIPROCAL."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class FunctionsMixin(ElementwiseMixin):
         return self._in_float32(lambda x: x.alu(Ops.SIN))
 
     def cos(self) -> Self:
-        """The cosine of an angle in radians: 1 - 2 sin²(x/2), which rounds no argument."""
-        return self._in_float32(lambda x: x.mul(0.5).alu(Ops.SIN).square().mul(-2) + 1)
+        """The cosine of an angle in radians."""
+        return self._in_float32(lambda x: x.alu(Ops.COS))
 
     def tan(self) -> Self:
         """The tangent of an angle in radians."""

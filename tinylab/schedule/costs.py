@@ -16,9 +16,9 @@ from tinylab.uop.ops import UOp
 
 # Weights of operations in elementary ones, by the time they take; what is not named counts 1.
 _WEIGHT = {
-    Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 72, Ops.SQRT: 6, Ops.RECIPROCAL: 4, Ops.FDIV: 4,
-    Ops.POW: 100, Ops.THREEFRY: 100, Ops.CDIV: 6, Ops.CMOD: 6, Ops.FLOORDIV: 6, Ops.FLOORMOD: 6,
-    Ops.CAST: 0, Ops.BITCAST: 0,
+    Ops.EXP2: 12, Ops.LOG2: 12, Ops.SIN: 72, Ops.COS: 72, Ops.SQRT: 6, Ops.RECIPROCAL: 4,
+    Ops.FDIV: 4, Ops.POW: 100, Ops.THREEFRY: 100, Ops.CDIV: 6, Ops.CMOD: 6, Ops.FLOORDIV: 6,
+    Ops.FLOORMOD: 6, Ops.CAST: 0, Ops.BITCAST: 0,
 }  # fmt: skip
 # An expression of more operations is cut: compilers take more than linear time for a long one.
 KERNEL_LIMIT = 1000

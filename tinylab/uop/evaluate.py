@@ -112,6 +112,7 @@ python_alu: dict[Ops, Callable[..., Any]] = {
     Ops.EXP2: safe_exp2,
     Ops.LOG2: _log2,
     Ops.SIN: _nan_where_undefined(math.sin),
+    Ops.COS: _nan_where_undefined(math.cos),
     Ops.SQRT: _nan_where_undefined(math.sqrt),
     Ops.RECIPROCAL: lambda x: _divide(1.0, x),
     Ops.NEG: lambda x: -x,

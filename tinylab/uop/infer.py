@@ -56,7 +56,7 @@ DTYPE_TABLE: dict[Ops, Callable[[Ops, tuple[UOp, ...], Any], DType]] = {
     **dict.fromkeys(GroupOp.Binary, _promoted),
     **dict.fromkeys(GroupOp.Comparison, lambda op, src, arg: dtypes.bool),
     **dict.fromkeys(
-        (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.RECIPROCAL),
+        (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.RECIPROCAL),
         lambda op, src, arg: least_upper_float(src[0].dtype),
     ),
     **dict.fromkeys((Ops.SHL, Ops.SHR, Ops.NEG, Ops.TRUNC), _first),

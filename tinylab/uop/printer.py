@@ -36,6 +36,7 @@ _CALLS = {
     Ops.EXP2: "exp2",
     Ops.LOG2: "log2",
     Ops.SIN: "sin",
+    Ops.COS: "cos",
     Ops.SQRT: "sqrt",
     Ops.TRUNC: "trunc",
     Ops.THREEFRY: "threefry",

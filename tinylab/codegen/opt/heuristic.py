@@ -138,7 +138,9 @@ class _Work:
             a.itemsize * math.prod(sizes.get(r, 1) for r, s in a.strides.items() if s != 0)
             for a in found
         )
-        heavy = sum(u.op in (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.POW) for u in k.ast.toposort())
+        heavy = sum(
+            u.op in (Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.POW) for u in k.ast.toposort()
+        )
         self.flops += heavy * 20 * math.prod(n for arg, n in sizes.items() if arg[-1] in STEP_KINDS)
 
     @property
@@ -269,7 +271,7 @@ def _more_vectors(
     """How many vectors along the vector axis, beside the first."""
     if not inner:
         # Independent work to hide latency; a sine alone keeps most registers in use.
-        return (2,) if any(u.op is Ops.SIN for u in k.ast.toposort()) else (4,)
+        return (2,) if any(u.op in (Ops.SIN, Ops.COS) for u in k.ast.toposort()) else (4,)
     if not tile:
         return (4, 4)  # a column reduction: whole cache lines, one after another
     return (2,) if any(a.stride(vector) == 0 for a in inner) else ()

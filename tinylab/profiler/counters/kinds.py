@@ -15,7 +15,7 @@ _WORDS = {
     Ops.MULACC: "multiply-add",
     **dict.fromkeys((Ops.FDIV, Ops.RECIPROCAL, Ops.CDIV, Ops.CMOD), "divide"),
     **dict.fromkeys((Ops.FLOORDIV, Ops.FLOORMOD), "divide"),
-    **dict.fromkeys((Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.POW), "transcendental"),
+    **dict.fromkeys((Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.POW), "transcendental"),
     **dict.fromkeys((*GroupOp.Comparison, Ops.MAX), "compare"),
     **dict.fromkeys((Ops.SHL, Ops.SHR, Ops.XOR, Ops.OR, Ops.AND, Ops.THREEFRY), "logic"),
     Ops.TRUNC: "round",
