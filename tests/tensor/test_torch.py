@@ -204,3 +204,29 @@ def test_output_padding_below_the_stride_only(stride: int, extra: int):
     x, w = Tensor.ones(1, 2, 3, 3), Tensor.ones(2, 2, 3, 3)
     with pytest.raises(ShapeError, match=f"output_padding of {extra}"):
         x.conv_transpose2d(w, stride=stride, output_padding=extra)
+
+
+@pytest.mark.parametrize("corners", [False, True])
+def test_interpolation_of_doubles_has_double_places(corners: bool) -> None:
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 7))
+    ours = Tensor(x).interpolate((9, 13), align_corners=corners).numpy()
+    right = F.interpolate(torch.tensor(x), (9, 13), mode="bilinear", align_corners=corners)
+    np.testing.assert_allclose(ours, right.numpy(), rtol=1e-13, atol=1e-15)
+
+
+def test_interpolation_of_integers_is_rounded_once() -> None:
+    x = np.random.default_rng(0).integers(0, 256, (1, 1, 5, 7))
+    for dtype in (np.uint8, np.int32):
+        ours = Tensor(x.astype(dtype)).interpolate((9, 13)).numpy()
+        right = F.interpolate(torch.tensor(x.astype(float)), (9, 13), mode="bilinear")
+        np.testing.assert_array_equal(ours, right.round().numpy())
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_interpolation_of_long_axes_finds_its_places(mode: str) -> None:
+    """Products of both sizes are beyond int32."""
+    old, new = 100_000, 300_001
+    i = np.arange(new)
+    right = i * old // new if mode == "nearest" else (2 * i + 1) * old // (2 * new)
+    ours = Tensor.arange(old).reshape(1, 1, old).interpolate((new,), mode=mode).numpy()
+    np.testing.assert_array_equal(ours[0, 0], right)

@@ -24,6 +24,8 @@ class ImageMixin(SortMixin):
 
         (1, 1, 2, 2), size (4, 4) -> (1, 1, 4, 4)
 
+        Between integers it is rounded once, after the last axis.
+
         Raises: OperandError for an unknown mode, or for more sizes than axes.
         """
         if not isinstance(size, (tuple, list)) or not 0 < len(size) <= self.ndim:
@@ -38,6 +40,8 @@ class ImageMixin(SortMixin):
         if mode != "linear" and align_corners:
             raise OperandError("interpolate: align_corners only goes with mode='linear'")
         x = self
+        if mode == "linear" and not self.is_floating_point():
+            x = self.cast(dtypes.float64 if self.dtype.itemsize > 2 else dtypes.float32)
         for i, new in enumerate(size):
             axis = self.ndim - len(size) + i
             old = self.shape[axis]
@@ -45,11 +49,12 @@ class ImageMixin(SortMixin):
                 x = _linear(x, axis, old, new, align_corners)
             else:
                 x = x[(*(slice(None),) * axis, _nearest(x, old, new, mode))]
-        return x.cast(self.dtype)
+        return x.cast(self.dtype) if self.is_floating_point() else x.round().cast(self.dtype)
 
 
 def _nearest(x: Any, old: int, new: int, mode: str) -> Any:
-    places = x._iota(new, dtypes.int32)
+    products = 2 * (new + 1) * old
+    places = x._iota(new, dtypes.int32 if products < 1 << 31 else dtypes.int64)
     if mode == "nearest":
         return places * old // new
     return ((places * 2 + 1) * old // (2 * new)).clip(0, old - 1)
@@ -57,7 +62,8 @@ def _nearest(x: Any, old: int, new: int, mode: str) -> Any:
 
 def _linear(x: Any, axis: int, old: int, new: int, align_corners: bool) -> Any:
     """Each new element between the two old ones beside it."""
-    places = x._iota(new, dtypes.int32).cast(dtypes.float32)
+    wide = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+    places = x._iota(new, dtypes.int32).cast(wide)
     if align_corners:
         at = places * ((old - 1) / (new - 1) if new > 1 else 0.0)
     else:
@@ -68,7 +74,4 @@ def _linear(x: Any, axis: int, old: int, new: int, align_corners: bool) -> Any:
     second = (first + 1).minimum(old - 1)
     before = (slice(None),) * axis
     a, b = x[(*before, first)], x[(*before, second)]
-    if not x.is_floating_point():
-        a, b = a.cast(dtypes.float32), b.cast(dtypes.float32)
-        return (a + (b - a) * weight).round()
     return a + (b - a) * weight
