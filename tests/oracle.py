@@ -282,6 +282,8 @@ class Evaluation:
         """The sources whose values the node is made of."""
         if u.op in (Ops.RANGE, Ops.SPECIAL, *MEMORY):
             return ()
+        if u.op is Ops.GETTUPLE and u.src[0].op is Ops.FUNCTION:
+            return u.src[0].src[1:]
         if u.op in (Ops.CONTIGUOUS, Ops.COPY, Ops.DETACH, Ops.CONTIGUOUS_BACKWARD, Ops.GETTUPLE):
             return u.src[:1]
         if u.op is Ops.AFTER:

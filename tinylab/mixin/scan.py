@@ -53,17 +53,26 @@ class ScanMixin(ReduceMixin):
 
         [3, 1, 4] -> [3, 3, 4], [0, 0, 2]
 
+        A tensor's gradient goes to these places.
+
         Raises: IndexingError if axis is not in [-ndim, ndim).
         """
         place = self._axis(axis)
         if self.ndim == 0:
             return self, self.const(0, dtypes.default_int)
-        values = _scan(self, Ops.MAX, place)
-        n = self.shape[place]
+        values = self._running_max(place)
+        return values, self._last_reached(values, place)
+
+    def _running_max(self, axis: int) -> Self:
+        return _scan(self, Ops.MAX, axis)
+
+    def _last_reached(self, values: Self, axis: int) -> Self:
+        """The last place, up to each, that holds the running maximum."""
+        n = self.shape[axis]
         hit = self.eq(values) | self.isnan() if self.dtype.kind == "float" else self.eq(values)
-        shape = tuple(n if i == place else 1 for i in range(self.ndim))
+        shape = tuple(n if i == axis else 1 for i in range(self.ndim))
         at = self._iota(n, dtypes.default_int).reshape(shape)
-        return values, _scan(hit.where(at, 0), Ops.MAX, place)
+        return _scan(hit.where(at, 0), Ops.MAX, axis)
 
     def cummin(self, axis: int = 0) -> tuple[Self, Self]:
         """(running minimum along an axis, the last place where it was reached)."""

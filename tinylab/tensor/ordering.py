@@ -117,6 +117,22 @@ class TensorOrdering(TensorRandom):
         call = body.call(self.uop, index.uop, grad_fxn=_rows_gradient, name="rows_at")
         return self._from_uop(call.gettuple(0))
 
+    def _running_max(self, axis: int) -> Self:
+        """The running maximum; the gradient of each goes to the last place that reached it."""
+        values = super()._running_max(axis)
+        if not self.is_floating_point():
+            return values
+        # Stored, for the places are found by comparing with it.
+        values = values.contiguous()
+
+        def gradient(g: UOp, call: UOp) -> tuple[None, UOp]:
+            grad, reached, x = (self._from_uop(u) for u in (g, call.gettuple(0), call.src[2]))
+            places = x._last_reached(reached, axis)
+            return None, x.zeros_like().scatter_reduce(axis, places, grad, "sum").uop
+
+        call = values.uop.param_like(0).call(values.uop, self.uop, grad_fxn=gradient, name="cummax")
+        return self._from_uop(call.gettuple(0))
+
 
 def _rows_gradient(g: UOp, call: UOp) -> tuple[UOp, None]:
     """What comes to each row of the source, and nothing to the places."""
