@@ -112,8 +112,22 @@ class Aftermath(NamedTuple):
 # Called before a replay: whoever knows of values that somebody holds computes, or copies, those
 # that must come first.
 before_replay: list[Callable[[Replay], None]] = []
-# Opened around a capture; what each gives is called behind it.
-around_capture: list[Callable[[], AbstractContextManager[Callable[[Aftermath], None]]]] = []
+
+
+class LookingAfter(NamedTuple):
+    """What those who look after values do at the end of a function that is captured, and behind it.
+
+    finish: within the capture, do the writes that the function left waiting, so that replays do
+    them; False where replays would begin with what a write of this call began with, because that
+    was not in memory yet. behind: when the capture is closed.
+    """
+
+    finish: Callable[[], bool]
+    behind: Callable[[Aftermath], None]
+
+
+# Opened around a capture.
+around_capture: list[Callable[[], AbstractContextManager[LookingAfter]]] = []
 
 
 def open_captures() -> list[Capture]:

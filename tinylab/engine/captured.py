@@ -19,7 +19,7 @@ from tinylab.device import Buffer
 from tinylab.dtype import DType, dtypes
 from tinylab.engine import launch
 from tinylab.engine.buffers import memories_of
-from tinylab.engine.capture import CapturedStep, Followers, Replay, before_replay, written
+from tinylab.engine.capture import CapturedStep, Followers, Replay, before_replay
 from tinylab.engine.compile import lower_kernel
 from tinylab.engine.dependencies import in_stretches
 from tinylab.engine.graph import batched, kind_of
@@ -86,8 +86,8 @@ class Result(NamedTuple):
     """A tensor in the returned value: how it looked at its buffer, and the memory below it.
 
     view: its node when it was captured; writes may have given it another one since. numbers: of
-    the memory, one for each device. kept: the memory is state, which later calls overwrite; what is
-    returned is a copy.
+    the memory, one for each device. kept: the memory stays, as state or as what was computed once;
+    what is returned is a copy, so that no write to it reaches what later calls read.
     """
 
     tensor: Any
@@ -305,10 +305,21 @@ def storage_below(view: UOp) -> UOp:
     return view.unsharded_base.without_after.unsharded_base
 
 
+def buffer_of_tensor(t: Any) -> UOp | None:
+    """The buffer's node below a tensor in memory.
+
+    None for constants, for what is empty, and for files, which no captured step writes to.
+    """
+    node = storage_below(t.uop)
+    if node.op is not Ops.BUFFER or node.is_variable or str(node.arg.device).startswith("DISK:"):
+        return None
+    return None if any(isinstance(s, int) and s == 0 for s in t.uop.shape) else node
+
+
 def memory_below(tensors: Iterable[Any]) -> set[Buffer]:
-    """The memory (bases) that tensors are views of; constants, and what is empty, have none."""
-    nodes = [storage_below(t.uop) for t in tensors]
-    return {m.base for x in nodes if x.op is Ops.BUFFER for m in memories_of(x)}
+    """The memory (bases) that tensors are views of."""
+    nodes = [node for t in tensors if (node := buffer_of_tensor(t)) is not None]
+    return {m.base for x in nodes for m in memories_of(x)}
 
 
 def is_tensor(x: object) -> bool:
@@ -375,16 +386,17 @@ def capture_of(
     given: Inputs,
     steps: Sequence[CapturedStep],
     made: set[Buffer],
+    once: set[Buffer],
     pack_again: bool,
     followers: Followers,
     boxes: list[Box],
 ) -> CapturedJit:
     """What a call computed, ready to be computed again.
 
-    made: memory (bases) that the call allocated. pack_again: whether what lives inside the call is
-    to share memory; it did not while the call ran. followers: tensors that see what it writes.
+    made: memory (bases) that the call allocated. once: that out of made which no step fills again.
+    pack_again: whether what lives inside the call is to share memory; it did not while the call
+    ran. followers: tensors that see what it writes.
     """
-    filled = written(steps)
     out = memory_below(tensors_of(ret))
     inside = _inside(steps, made - out)
     if pack_again:
@@ -394,8 +406,8 @@ def capture_of(
     numbers = _Numbers()
     inputs = [numbers.of(m) for i in given.tensors for m in memories_of(i.buffer)]
     used = [tuple(map(numbers.of, s.buffers)) for s in steps]
-    results = list(_results(ret, filled, made, numbers))
     nodes = [i.buffer for i in given.tensors]
+    results = list(_results(ret, nodes, made - once, numbers))
     moving = {*inputs, *(n for r in results if not r.kept for n in r.numbers)}
     return CapturedJit(
         ret,
@@ -422,16 +434,19 @@ def capture_of(
 
 
 def _results(
-    ret: Any, filled: set[Buffer], made: set[Buffer], numbers: _Numbers
+    ret: Any, given: Sequence[UOp], fresh: set[Buffer], numbers: _Numbers
 ) -> Iterable[Result]:
-    """Returned tensors whose memory the steps fill: each call gives them new memory."""
+    """Returned tensors, but for views of what is given: each call gives them new memory.
+
+    fresh: memory that each call fills; of any other a result gets a copy.
+    """
     for t in tensors_of(ret):
-        if memory_below([t]).isdisjoint(filled):
+        buffer = buffer_of_tensor(t)
+        if buffer is None or buffer in given:
             continue
-        buffer = storage_below(t.uop)
         memory = memories_of(buffer)
         own = tuple(map(numbers.of, memory))
-        yield Result(t, t.uop, buffer, own, memory[0].base not in made)
+        yield Result(t, t.uop, buffer, own, memory[0].base not in fresh)
 
 
 def _pieces(memory: Sequence[Buffer], moving: set[int]) -> list[Piece]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from tinylab.device import Buffer
 from tinylab.engine.buffers import memories_of
 from tinylab.engine.capture import (
     Aftermath,
@@ -250,16 +251,19 @@ class TinyJit(Generic[P, R]):
         if not CAPTURING:
             return _handed_out(self._plain(args, kwargs))
         with ExitStack() as stack:
-            behind = [stack.enter_context(around()) for around in around_capture]
+            watching = [stack.enter_context(around()) for around in around_capture]
             # What is computed once stays where it is: each value has memory of its own first.
             planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
             with planner, captured() as capture, _watched_boxes() as boxes:
                 ret = self._plain(args, kwargs)
+                from_memory = [w.finish() for w in watching]
+            if not all(from_memory):  # it is now: the next call is captured
+                return _handed_out(ret)
             tensors = tensors_of(ret)  # says what is none
             read = {c.buffers[slot].base for c in capture.steps for slot in c.ins}
             done = Aftermath(capture.made, read, tensors, Followers(), set())
-            for look_after in behind:
-                look_after(done)
+            for w in watching:
+                w.behind(done)
         inside = capture.made - memory_below(tensors)
         capture.steps = without_moved(capture.steps, done.moved, inside)
         if not capture.steps:
@@ -268,16 +272,12 @@ class TinyJit(Generic[P, R]):
             )
         if DEBUG >= 1:
             print(f"JIT captured {capture.runs} linears with {len(inputs.tensors)} inputs")
+        steps = self._needed(capture, inputs)
+        once = capture.made & (written(capture.steps) - written(steps))
         self.captured = capture_of(
-            ret,
-            inputs,
-            self._needed(capture, inputs),
-            capture.made,
-            self.prune,
-            done.followers,
-            list(boxes),
+            ret, inputs, steps, capture.made, once, self.prune, done.followers, list(boxes)
         )
-        return _apart(ret, capture)
+        return _apart(ret, capture.made - once)
 
     def _needed(self, capture: Capture, inputs: Inputs) -> list[CapturedStep]:
         """The steps that every call must run."""
@@ -390,12 +390,11 @@ def _handed_out(ret: Any) -> Any:
     return rebuilt(ret, own, lambda other: other)
 
 
-def _apart(ret: Any, capture: Capture) -> Any:
-    """The captured call's own result: of state, which replays write to, a copy."""
-    state = written(capture.steps) - capture.made
+def _apart(ret: Any, fresh: set[Buffer]) -> Any:
+    """The captured call's own result: a copy, but of memory that each replay has anew."""
 
     def own(t: Any) -> Any:
-        if memory_below([t]).isdisjoint(state):
+        if memory_below([t]) <= fresh:
             return type(t)(t.uop)
         copy = make(Ops.CONTIGUOUS, t.uop.dtype, (t.uop,), "a result of a captured call is kept")
         return type(t)(realize_uops([copy])[copy])

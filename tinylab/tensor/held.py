@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -43,13 +44,13 @@ class _Pending(NamedTuple):
 
 
 class Heard(NamedTuple):
-    """What the program did to tensors while somebody listened, by identity.
+    """What a thread did to tensors while somebody listened, by identity, each with its first node.
 
-    wrote: those that it gave another value. replaced: those that became another tensor, each with
-    what it was first.
+    wrote: those that it gave another value. replaced: those that became another tensor.
     """
 
-    wrote: dict[int, weakref.ref[Any]]
+    thread: int
+    wrote: dict[int, tuple[weakref.ref[Any], UOp]]
     replaced: dict[int, tuple[weakref.ref[Any], UOp]]
 
 
@@ -100,20 +101,22 @@ class Live:
         if found is not None:
             self._waiting.note(id(tensor), found)
 
-    def wrote(self, tensor: Any) -> None:
+    def wrote(self, tensor: Any, old: UOp) -> None:
         """The program gave a tensor another value: whoever listens hears of it."""
         for heard in self._listening:
-            heard.wrote[id(tensor)] = weakref.ref(tensor)
+            if heard.thread == threading.get_ident():
+                heard.wrote.setdefault(id(tensor), (weakref.ref(tensor), old))
 
     def replaced(self, tensor: Any, old: UOp) -> None:
         """The program let a tensor become another one: whoever listens hears of it."""
         for heard in self._listening:
-            heard.replaced.setdefault(id(tensor), (weakref.ref(tensor), old))
+            if heard.thread == threading.get_ident():
+                heard.replaced.setdefault(id(tensor), (weakref.ref(tensor), old))
 
     @contextmanager
     def listening(self) -> Iterator[Heard]:
-        """What is done to tensors inside the block."""
-        heard = Heard({}, {})
+        """What this thread does to tensors inside the block."""
+        heard = Heard(threading.get_ident(), {}, {})
         self._listening.append(heard)
         try:
             yield heard

@@ -9,20 +9,26 @@ written to see the new value: they follow; any other view of that memory gets a 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 
 from tinylab.device import Buffer
 from tinylab.dtype import strong_dtype
 from tinylab.engine.buffers import memories_of
-from tinylab.engine.capture import Aftermath, Replay, around_capture, before_replay
+from tinylab.engine.capture import (
+    Aftermath,
+    LookingAfter,
+    Replay,
+    around_capture,
+    before_replay,
+)
 from tinylab.engine.captured import storage_below
 from tinylab.engine.realize import kept_copy, to_store
 from tinylab.errors import JitError
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
-from tinylab.schedule.effects import buffer_below
+from tinylab.schedule.effects import buffer_below, is_write
 from tinylab.tensor.held import Heard, live
 from tinylab.tensor.history import forget
 from tinylab.tensor.random import drawn_streams
@@ -102,19 +108,18 @@ def _is_given(t: Tensor, given: Sequence[Any]) -> bool:
     return any(t.uop is x or t is x or (isinstance(x, Tensor) and t is owner_of(x)) for x in given)
 
 
+_Refs = dict[int, "weakref.ref[Any]"]
+
+
 @contextmanager
-def around_capturing() -> Iterator[Callable[[Aftermath], None]]:
+def around_capturing() -> Iterator[LookingAfter]:
     """Do the writes that wait, those of random counters too; and behind the capture keep values.
 
     What is captured may compute other values that somebody holds, in memory that replays write
     to: they get their own. What the function wrote to or made itself follows.
     """
     for t in live.all_to_compute(_is_stored):
-        below = to_store(t.uop)
-        if below is None or below.op is not Ops.AFTER:
-            continue
-        if any(x._buffer is not None for x in _look(below).targets):
-            realize_all([t])
+        _do_writes(t)
     for stream in drawn_streams():
         counter = Tensor._from_uop(stream.moved_on())
         realize_all([counter])
@@ -123,10 +128,36 @@ def around_capturing() -> Iterator[Callable[[Aftermath], None]]:
     before, there = [weakref.ref(t) for t in waiting], live.known()
     del waiting
     with live.listening() as heard:
-        yield lambda done: _look_after(done, heard, there, before)
+        yield LookingAfter(
+            lambda: _finish_writes(heard, there),
+            lambda done: _look_after(done, heard, there, before),
+        )
 
 
-_Refs = dict[int, "weakref.ref[Any]"]
+def _do_writes(t: Tensor) -> None:
+    """Do the writes to memory that a tensor waits for, also below what it is worked out from."""
+    if not any(x._buffer is not None for x in _storage_of(t.uop).targets):
+        return
+    writes = [x for x in t.uop.toposort(enter_calls=False) if is_write(x)]
+    below = set(UOp.sink(*(s for x in writes for s in x.src)).toposort(enter_calls=False))
+    realize_all([Tensor._from_uop(x) for x in writes if x not in below])
+
+
+def _finish_writes(heard: Heard, there: _Refs) -> bool:
+    """Do the writes of a captured function that it neither returned nor realized.
+
+    Whether all that it wrote to, and did not make, was in memory before.
+    """
+    wrote = [(t, old) for ref, old in heard.wrote.values() if (t := ref()) is not None]
+    pending = [t for t, _ in wrote if (x := to_store(t.uop)) is not None and x.op is Ops.AFTER]
+    realize_all(pending)
+    found = [(t, old) for t, old in wrote if id(t) not in heard.replaced and _is_of(t, there)]
+    return all(_is_stored(old) for _, old in found)
+
+
+def _is_of(t: Tensor, refs: _Refs) -> bool:
+    ref = refs.get(id(t))
+    return ref is not None and ref() is t
 
 
 def _refuse_replaced(done: Aftermath, heard: Heard, there: _Refs) -> None:
@@ -160,7 +191,7 @@ def _look_after(done: Aftermath, heard: Heard, there: _Refs, waiting: Iterable[A
     _refuse_replaced(done, heard, there)
     returned = {id(t) for t in done.returned}
     own = (r for k, r in live.known().items() if there.get(k) is not r and k not in returned)
-    for t in _held((*heard.wrote.values(), *own)):
+    for t in _held((*(ref for ref, _ in heard.wrote.values()), *own)):
         done.followers.add(t)
     live.all_to_compute(_is_stored)
     for t in {id(t): t for t in (*_held(waiting), *live.lying_in(done.made, _memory_of))}.values():

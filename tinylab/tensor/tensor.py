@@ -265,7 +265,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             )
         old, self.uop, self._view_of, self._marks = self.uop, x.uop, None, x._marks
         live.changed(self)
-        live.wrote(self)
+        live.wrote(self, old)
         live.replaced(self, old)
         return self
 

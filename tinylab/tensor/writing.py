@@ -139,9 +139,9 @@ def owner_of(t: Tensor) -> Tensor:
 
 def _holds(t: Tensor, uop: UOp) -> None:
     """Give a tensor another value; what may be below it is no longer what it was made of."""
-    t.uop, t._marks = uop, ANYTHING
+    old, t.uop, t._marks = t.uop, uop, ANYTHING
     live.changed(t)
-    live.wrote(t)
+    live.wrote(t, old)
 
 
 def _steps_to(view: UOp, base: UOp) -> list[Step] | None:
