@@ -57,11 +57,17 @@ class Input(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What a call is made with: tensors, names of bound variables, and their values."""
+    """What a call is made with: tensors, names of bound variables, and their values.
+
+    plain: numbers, strings and the like, by name. objects: all others. given: the tensors.
+    """
 
     tensors: list[Input]
     variables: list[Any]
     bound: dict[str, UOp]  # name -> the variable with its value
+    plain: list[tuple[Any, Any]]
+    objects: list[tuple[Any, Any]]
+    given: list[Any]
 
     @property
     def var_vals(self) -> dict[str, int]:
@@ -127,6 +133,7 @@ class CapturedJit:
     scratch: list[int]
     native: bool = True
     boxes: list[Box] = field(default_factory=list)  # held against the variables of each call
+    plain: list[tuple[Any, Any]] = field(default_factory=list)  # held against those of each call
     # The tensors that see what a call writes; of a function that was saved nobody knows.
     followers: Followers = field(default_factory=Followers)
     _is_free: bool = field(default=False, init=False)
@@ -323,8 +330,11 @@ def memory_below(tensors: Iterable[Any]) -> set[Buffer]:
 
 
 def is_tensor(x: object) -> bool:
-    """Whether something is a tensor: it has a graph, and can be computed."""
-    return hasattr(x, "uop") and hasattr(x, "realize")
+    """Whether something is a tensor: it has a graph, and can be computed.
+
+    Told by the class: to ask any object for an attribute may run its code.
+    """
+    return hasattr(type(x), "uop") and hasattr(type(x), "realize")
 
 
 def tensors_of(ret: Any) -> list[Any]:
@@ -429,6 +439,7 @@ def capture_of(
         [n for n, b in enumerate(numbers.memory) if b.base in inside],
         JIT.value < 2,
         boxes,
+        given.plain,
         followers,
     )
 
@@ -542,6 +553,7 @@ def _stored(c: CapturedJit) -> Iterable[Any]:
         c.scratch,
         c.native,
         c.boxes,
+        c.plain,
     )
 
 

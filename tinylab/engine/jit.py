@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from tinylab.device import Buffer
+from tinylab.engine.arguments import inputs_of, refuse_other_inputs, refuse_other_values
 from tinylab.engine.buffers import memories_of
 from tinylab.engine.capture import (
     Aftermath,
@@ -35,26 +36,29 @@ from tinylab.engine.capture import (
 from tinylab.engine.captured import (
     Box,
     CapturedJit,
-    Input,
-    InputInfo,
     Inputs,
     capture_of,
-    is_tensor,
     memory_below,
     rebuilt,
-    storage_below,
     tensors_of,
 )
 from tinylab.engine.graph import GraphException, GraphRunner, MultiGraphRunner, graph_class
 from tinylab.engine.realize import realize_uops, to_store
+from tinylab.engine.watched import (
+    Known,
+    Watched,
+    found_before,
+    places_below,
+    refuse_other_objects,
+    refuse_rebound,
+    roots_of,
+)
 from tinylab.errors import JitError, UncapturedError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import CAPTURING, DEBUG, JIT, NO_MEMORY_PLANNER, Context
-from tinylab.mixin.base import Size, box_watchers, check_present, shape_text
+from tinylab.mixin.base import Size, box_watchers, check_present
 from tinylab.opcodes import Ops
-from tinylab.schedule.views import Window, window_of
 from tinylab.uop.intern import make
-from tinylab.uop.ops import UOp
 
 __all__ = [
     "CapturedJit",
@@ -68,109 +72,6 @@ __all__ = [
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def _tensors_in(args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """(name, tensor) for tensors among the arguments and, one level deep, inside containers."""
-    found: list[tuple[Any, Any]] = []
-    for name, x in [*enumerate(args), *sorted(kwargs.items())]:
-        if is_tensor(x):
-            found.append((name, x))
-        elif isinstance(x, list | tuple):
-            found += [((name, i), y) for i, y in enumerate(x) if is_tensor(y)]
-        elif isinstance(x, dict):
-            found += [((name, k), y) for k, y in x.items() if is_tensor(y)]
-    return found
-
-
-def _inputs_of(args: Sequence[Any], kwargs: dict[str, Any]) -> Inputs:
-    """The inputs of a call, tensors in memory.
-
-    Raises: JitError for a tensor without a buffer, and for one buffer under two names; BindError
-    for a variable without a value.
-    """
-    named = _tensors_in(args, kwargs)
-    pending = [t for _, t in named if to_store(t.uop) is not None]
-    if pending:
-        pending[0].realize(*pending[1:])
-    inputs = Inputs([], [], {})
-    slots: dict[UOp, int] = {}  # views of one buffer have one: which do is part of what they are
-    for name, x in [*enumerate(args), *sorted(kwargs.items())]:
-        if isinstance(x, UOp):
-            inputs.variables.append((name, x.unbind()[0]))
-            _bind(inputs, x)
-    for name, t in named:
-        buffer = storage_below(t.uop)
-        if buffer.op is not Ops.BUFFER:
-            raise JitError(
-                f"JIT inputs must be real buffers; argument {name!r} is {t.uop.op}",
-                help="use .clone()",
-            )
-        for u in _bound_sizes(t.uop):
-            _bind(inputs, u)
-        slot = slots.setdefault(buffer, len(inputs.tensors))
-        param = UOp.param(slot, buffer.dtype, buffer.shape, buffer.device)
-        inputs.tensors.append(Input(name, _info(t.uop, buffer, param), buffer))
-    _refuse_duplicates(inputs.tensors)
-    return inputs
-
-
-def _bound_sizes(view: UOp) -> list[UOp]:
-    """The variables with values in the sizes of a view."""
-    if all(isinstance(s, int) for s in view.shape):
-        return []
-    return [u for u in view.toposort() if u.is_bound_var]
-
-
-def _bind(inputs: Inputs, u: UOp) -> None:
-    known = inputs.bound.setdefault(u.expr, u)
-    if known is u:
-        return
-    (var, value), (other, wanted) = known.unbind(), u.unbind()
-    if value != wanted:
-        raise JitError(f"bind mismatch on {u.expr}, {value} != {wanted}")
-    raise JitError(
-        f"two variables are called {u.expr}, from {var.vmin} to {var.vmax} and from {other.vmin} "
-        f"to {other.vmax}",
-        help="pass one of them, or give each a name",
-    )
-
-
-def _refuse_duplicates(tensors: Sequence[Input]) -> None:
-    seen: dict[UOp, list[Input]] = {}
-    for i in tensors:
-        for other in seen.setdefault(i.buffer, []):
-            if not _apart_in_memory(other.info.view, i.info.view):
-                raise JitError(
-                    f"duplicate inputs to JIT: {other.name!r} is {_place_words(other.info)}, and "
-                    f"{i.name!r} is {_place_words(i.info)}, of one buffer",
-                    help="use .clone() on one of them",
-                )
-        seen[i.buffer].append(i)
-
-
-def _window(view: UOp) -> Window | None:
-    """The piece of its buffer that an input is; None with gaps, and for sizes that vary."""
-    if not all(isinstance(s, int) for s in view.shape):
-        return None
-    found = window_of(view)
-    return found if found is not None and isinstance(found.offset, int) else None
-
-
-def _apart_in_memory(x: UOp, y: UOp) -> bool:
-    a, b = _window(x), _window(y)
-    if a is None or b is None:
-        return False
-    return a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
-
-
-def _info(view: UOp, buffer: UOp, param: UOp) -> InputInfo:
-    bare: UOp = view
-    variables: tuple[UOp, ...] = ()
-    if _bound_sizes(view):
-        bare, values = view.unbind_all()
-        variables = tuple(values)
-    return InputInfo(bare.substitute({buffer: param}), variables, view.dtype, view.device)
 
 
 class TinyJit(Generic[P, R]):
@@ -202,6 +103,8 @@ class TinyJit(Generic[P, R]):
             raise JitError(f"TinyJit captures a function, not {fxn!r}", help="TinyJit(step)")
         self.fxn, self.captured, self.prune = fxn, captured, prune
         self.cnt = 0 if captured is None else 2
+        self._watched: Watched | None = None
+        self._objects: list[tuple[Any, Known]] = []
 
     def reset(self) -> None:
         """Forget what was captured.
@@ -212,7 +115,7 @@ class TinyJit(Generic[P, R]):
             raise UncapturedError(
                 "can't reset without a function", help="it was loaded as what it had captured"
             )
-        self.cnt, self.captured = 0, None
+        self.cnt, self.captured, self._watched = 0, None, None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What it captured, without the function.
@@ -225,16 +128,22 @@ class TinyJit(Generic[P, R]):
 
     def __get__(self, obj: Any, objtype: Any = None) -> Any:
         """As a method: bound to its object, whose tensors are state."""
-        return self if obj is None else functools.partial(self.__call__, obj)
+        return self if obj is None else functools.partial(self._of_object, obj)
+
+    def _of_object(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(args, kwargs, bound=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result; computed plainly, captured or replayed."""
+        return self._call(args, kwargs)
+
+    def _call(self, args: Any, kwargs: Any, bound: bool = False) -> Any:
         if JIT.value == 0 or self.cnt == 0:
             ret = _handed_out(self._plain(args, kwargs))
         elif self.captured is None:
-            ret = self._capture(args, kwargs)
+            ret = self._capture(args, kwargs, bound)
         else:
-            ret = self._replay(args, kwargs)
+            ret = self._replay(args, kwargs, bound)
         self.cnt += 1
         return ret
 
@@ -244,12 +153,14 @@ class TinyJit(Generic[P, R]):
         _realized(ret)
         return ret
 
-    def _capture(self, args: Any, kwargs: Any) -> Any:
+    def _capture(self, args: Any, kwargs: Any, bound: bool) -> Any:
         if open_captures():
             raise JitError("having TinyJit inside another TinyJit is not supported")
-        inputs = _inputs_of(args, kwargs)
+        inputs = inputs_of(args, kwargs, bound)
         if not CAPTURING:
             return _handed_out(self._plain(args, kwargs))
+        roots = roots_of(self.fxn, args, kwargs, bound)
+        before = found_before(roots)
         with ExitStack() as stack:
             watching = [stack.enter_context(around()) for around in around_capture]
             # What is computed once stays where it is: each value has memory of its own first.
@@ -264,6 +175,8 @@ class TinyJit(Generic[P, R]):
             done = Aftermath(capture.made, read, tensors, Followers(), set())
             for w in watching:
                 w.behind(done)
+        after = places_below(roots)
+        refuse_rebound(before, after, read)
         inside = capture.made - memory_below(tensors)
         capture.steps = without_moved(capture.steps, done.moved, inside)
         if not capture.steps:
@@ -277,6 +190,12 @@ class TinyJit(Generic[P, R]):
         self.captured = capture_of(
             ret, inputs, steps, capture.made, once, self.prune, done.followers, list(boxes)
         )
+        given = {m.base for i in inputs.tensors for m in memories_of(i.buffer)}
+        used = {b.base for s in steps for b in s.buffers}
+        there = {(p.root, p.words) for p, _ in before}
+        kept = [p for p in after if (p.root, p.words) in there]
+        self._watched = Watched(kept, len(roots), used - capture.made - given)
+        self._objects = [(name, Known(x)) for name, x in inputs.objects]
         return _apart(ret, capture.made - once)
 
     def _needed(self, capture: Capture, inputs: Inputs) -> list[CapturedStep]:
@@ -289,28 +208,18 @@ class TinyJit(Generic[P, R]):
             print(f"pruned from {len(kept)} -> {sum(kept)} kernels")
         return [s for s, depends in zip(capture.steps, kept, strict=True) if depends]
 
-    def _replay(self, args: Any, kwargs: Any) -> Any:
+    def _replay(self, args: Any, kwargs: Any, bound: bool) -> Any:
         found = self.captured
         assert found is not None, "captured before"
-        inputs = _inputs_of(args, kwargs)
-        names, infos = [i.name for i in inputs.tensors], [i.info for i in inputs.tensors]
-        if (
-            inputs.variables != found.expected_variables
-            or inputs.bound.keys() != found.bound.keys()
-        ):
-            raise JitError(
-                f"args mismatch in JIT: variables {sorted(inputs.bound)} instead of "
-                f"{sorted(found.bound)}"
-            )
-        if names != found.expected_names:
-            raise JitError(f"args mismatch in JIT: {names} instead of {found.expected_names}")
-        for name, got, want in zip(names, infos, found.expected_input_info, strict=True):
-            if got != want:
-                raise _mismatch(name, got, want)
+        inputs = inputs_of(args, kwargs, bound)
+        refuse_other_inputs(inputs, found)
+        refuse_other_values(self.fxn, inputs.plain, found.plain)
+        if self._watched is not None:  # what was loaded has no state but its own
+            refuse_other_objects(inputs.objects, self._objects)
+            self._watched.check(x for _, x in roots_of(self.fxn, args, kwargs, bound))
         for box in found.boxes:
             check_present(*box, {**inputs.var_vals})
-        tensors = [t for _, t in _tensors_in(args, kwargs)]
-        return found([i.buffer for i in inputs.tensors], inputs.var_vals, tensors)
+        return found([i.buffer for i in inputs.tensors], inputs.var_vals, inputs.given)
 
 
 @contextmanager
@@ -329,45 +238,6 @@ def _watched_boxes() -> Iterator[dict[Box, None]]:
         yield boxes
     finally:
         box_watchers.remove(watch)
-
-
-def _words(info: InputInfo) -> str:
-    return f"{shape_text(info.view.shape)} {info.dtype} on {info.device}"
-
-
-def _place_words(info: InputInfo) -> str:
-    """Where in its buffer an input lies."""
-    window, buffer = _window(info.view), storage_below(info.view)
-    if window is not None:
-        if window.size == buffer.shape[0]:
-            return "the whole"
-        return f"elements {window.offset} to {window.offset + window.size}"
-    moves = []
-    view = info.view
-    while view is not buffer:
-        moves.append(view.op.name)
-        view = view.src[0]
-    return f"a view by {', '.join(reversed(moves))}"
-
-
-def _mismatch(name: Any, got: InputInfo, want: InputInfo) -> JitError:
-    if _words(got) != _words(want):
-        return JitError(
-            f"args mismatch in JIT: argument {name!r} is {_words(got)}, captured was "
-            f"{_words(want)}",
-            help="call .reset() to capture anew, or use one TinyJit for each shape",
-        )
-    places = [
-        f"{_place_words(i)} of a buffer of {storage_below(i.view).shape[0]}" for i in (got, want)
-    ]
-    words = f"is {places[0]}, captured was {places[1]}"
-    if places[0] == places[1]:
-        words = "shares its buffer with other arguments than the captured one did"
-    return JitError(
-        f"args mismatch in JIT: argument {name!r} {words}",
-        help="after .reset(), give it the argument's .clone() at each call: that is the whole of a "
-        "buffer of its own",
-    )
 
 
 def _realized(ret: Any) -> None:

@@ -40,7 +40,7 @@ from tinylab.tensor.history import Unfolded, note_written
 from tinylab.tensor.noting import note_methods, note_nodes, note_realized
 from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated
 from tinylab.tensor.random import counters_of
-from tinylab.tensor.writing import assign, operand, setitem, stored_copy
+from tinylab.tensor.writing import accumulated, assign, operand, setitem, stored_copy
 from tinylab.trace import events
 from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
@@ -363,7 +363,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             if uop is None:
                 continue
             grad = Tensor._from_uop(uop)
-            t.grad = grad if t.grad is None else t.grad + grad
+            t.grad = grad if t.grad is None else accumulated(t.grad, grad)
             live.add(t.grad)
         return self
 

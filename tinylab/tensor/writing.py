@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tinylab.dtype import DType, dtypes
+from tinylab.engine.capture import open_captures
 from tinylab.engine.locking import alone
 from tinylab.errors import AssignError
 from tinylab.gradient import placed
@@ -186,6 +187,19 @@ def assign(t: Tensor, value: Tensor) -> None:
         return
     ensure_stored(t)
     write(t, t.uop, value.uop)
+
+
+def accumulated(old: Tensor, more: Tensor) -> Tensor:
+    """A gradient with what comes to it.
+
+    In a function that is captured it is written where the old one lies, so that replays add to it.
+    """
+    total = old + more
+    if not open_captures() or not old._is_stored():
+        return total
+    if (total.dtype, total.device, total.uop.axis) != (old.dtype, old.device, old.uop.axis):
+        return total
+    return type(old)(old.uop).assign(total)
 
 
 def write(t: Tensor, view: UOp, value: UOp) -> None:
