@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from tinylab import Context, Tensor, TinyJit, function
+from tinylab import Context, Tensor, TinyJit, UOp, function
+from tinylab.engine.capture import capturing
+from tinylab.engine.linear import deferred
 from tinylab.engine.locking import engine_lock
 
 THREADS = 6
@@ -245,5 +247,51 @@ def test_functions_are_traced_in_several_threads():
         for i in range(20):
             doubled = function(lambda x: x * 2 + 1)
             assert doubled(Tensor([i]).realize()).tolist() == [2 * i + 1]
+
+    in_threads(work)
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.kernels = 0
+
+    def add_linear(self, linear: UOp, var_vals: dict[str, int]) -> None:
+        self.kernels += len(linear.src)
+
+
+def _listen(x: Tensor) -> None:
+    listener = _Listener()
+    capturing.append(listener)
+    try:
+        (x + 1).realize()
+    finally:
+        capturing.remove(listener)
+    assert listener.kernels == 1
+
+
+def _schedule(x: Tensor) -> None:
+    with deferred() as noted:
+        (x + 1).contiguous().realize()
+    assert len(noted.linear.src) == 1
+
+
+def _capture(x: Tensor) -> None:
+    step = TinyJit(lambda t: (t * 2 + 1).realize())
+    for _ in range(3):
+        np.testing.assert_array_equal(step(x).numpy(), np.arange(4) * 2 + 1)
+    assert len(step.captured.linear.src) == 1
+
+
+@pytest.mark.parametrize("take", [_listen, _schedule, _capture])
+def test_who_takes_schedules_takes_those_of_its_own_thread(take: Callable[[Tensor], None]):
+    """What other threads realize meanwhile ran nowhere: their values had no memory."""
+    x = Tensor(np.arange(4, dtype=np.float32)).realize()
+
+    def work(n: int) -> None:
+        for k in range(12):
+            if n < 2:
+                take(x)
+            else:
+                np.testing.assert_array_equal((x * k + n).numpy(), np.arange(4) * k + n)
 
     in_threads(work)

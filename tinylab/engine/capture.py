@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from tinylab.errors import JitError
 from tinylab.helpers.context import UNSAFE_ALLOW_JIT_BUFFER
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tinylab.device import Buffer
     from tinylab.engine.launch import Plan, Step
     from tinylab.uop.ops import UOp
+
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -44,7 +47,6 @@ class Capture:
 
     steps: list[CapturedStep] = field(default_factory=list)
     runs: int = 0
-    thread: int = field(default_factory=threading.get_ident)
     made: set[Buffer] = field(default_factory=set)  # memory (bases) that the runs allocated
 
     def add(
@@ -58,9 +60,45 @@ class Capture:
             self.steps.append(CapturedStep(step, used, call, var_vals))
 
 
-# Captures that are open in any thread, innermost last. Anything else with a method
+class OfThread(threading.local, Generic[T]):
+    """A list of which each thread has its own."""
+
+    def __init__(self) -> None:
+        self._items: list[T] = []
+
+    def append(self, item: T) -> None:
+        """Add an item at the end."""
+        self._items.append(item)
+
+    def remove(self, item: T) -> None:
+        """Take an item out, told by identity: of several the last."""
+        for n in reversed(range(len(self._items))):
+            if self._items[n] is item:
+                del self._items[n]
+                return
+        raise ValueError(f"{item!r} is not in the list of this thread")
+
+    def pop(self) -> T:
+        """Take the last item out."""
+        return self._items.pop()
+
+    def clear(self) -> None:
+        """Take all items out."""
+        self._items.clear()
+
+    def __getitem__(self, n: int) -> T:
+        return self._items[n]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(tuple(self._items))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+# Captures that are open in this thread, innermost last. Anything else with a method
 # add_linear(linear, var_vals) gets the schedules, which then are not run.
-capturing: list[Any] = []
+capturing: OfThread[Any] = OfThread()
 
 
 class Followers:
@@ -132,10 +170,7 @@ around_capture: list[Callable[[], AbstractContextManager[LookingAfter]]] = []
 
 def open_captures() -> list[Capture]:
     """The captures of this thread."""
-    if not capturing:
-        return []
-    own = (c for c in capturing if isinstance(c, Capture))
-    return [c for c in own if c.thread == threading.get_ident()]
+    return [c for c in capturing if isinstance(c, Capture)] if capturing else []
 
 
 def schedule_listener() -> Any:

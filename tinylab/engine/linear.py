@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from tinylab.device import Buffer, Device
 from tinylab.engine.buffers import device_of
 from tinylab.engine.calls import with_beam
-from tinylab.engine.capture import schedule_listener
+from tinylab.engine.capture import OfThread, schedule_listener
 from tinylab.engine.compile import compiling, get_runtime, lower_kernel
 from tinylab.engine.launch import Plan, plan_schedule
 from tinylab.opcodes import Ops
@@ -64,7 +64,7 @@ def _params(linear: UOp) -> list[UOp]:
     return list(dict.fromkeys(a for a in _arguments(linear) if a.op is Ops.PARAM))
 
 
-deferring: list[Deferred] = []
+deferring: OfThread[Deferred] = OfThread()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from tinylab.device import Buffer
+from tinylab.engine.locking import engine_lock
 from tinylab.tensor.waiting import StorageOf, Waiting
 from tinylab.uop.ops import UOp
 
@@ -117,11 +118,13 @@ class Live:
     def listening(self) -> Iterator[Heard]:
         """What this thread does to tensors inside the block."""
         heard = Heard(threading.get_ident(), {}, {})
-        self._listening.append(heard)
+        with engine_lock:
+            self._listening = [*self._listening, heard]
         try:
             yield heard
         finally:
-            self._listening = [h for h in self._listening if h is not heard]
+            with engine_lock:
+                self._listening = [h for h in self._listening if h is not heard]
 
     def known(self) -> dict[int, weakref.ref[Any]]:
         """All tensors that are held now, by identity."""

@@ -111,6 +111,7 @@ class TensorRandom(TensorCreation):
     _streams: ClassVar[dict[str, Stream]] = {}
 
     @staticmethod
+    @alone
     def manual_seed(seed: int = 0) -> None:
         """Start all random numbers from a seed: the same calls give the same numbers.
 

@@ -24,6 +24,7 @@ from tinylab.engine.capture import (
     before_replay,
 )
 from tinylab.engine.captured import storage_below
+from tinylab.engine.locking import alone
 from tinylab.engine.realize import kept_copy, to_store
 from tinylab.errors import JitError
 from tinylab.mixin.base import shape_text
@@ -118,20 +119,24 @@ def around_capturing() -> Iterator[LookingAfter]:
     What is captured may compute other values that somebody holds, in memory that replays write
     to: they get their own. What the function wrote to or made itself follows.
     """
+    before, there = _in_order()
+    with live.listening() as heard:
+        yield LookingAfter(
+            lambda: _finish_writes(heard, there),
+            lambda done: _look_after(done, heard, there, before),
+        )
+
+
+@alone
+def _in_order() -> tuple[list[weakref.ref[Tensor]], _Refs]:
+    """(the tensors that still wait, all tensors) once no write to memory waits."""
     for t in live.all_to_compute(_is_stored):
         _do_writes(t)
     for stream in drawn_streams():
         counter = Tensor._from_uop(stream.moved_on())
         realize_all([counter])
         stream.counter = counter.uop
-    waiting = live.all_to_compute(_is_stored)
-    before, there = [weakref.ref(t) for t in waiting], live.known()
-    del waiting
-    with live.listening() as heard:
-        yield LookingAfter(
-            lambda: _finish_writes(heard, there),
-            lambda done: _look_after(done, heard, there, before),
-        )
+    return [weakref.ref(t) for t in live.all_to_compute(_is_stored)], live.known()
 
 
 def _do_writes(t: Tensor) -> None:
@@ -143,6 +148,7 @@ def _do_writes(t: Tensor) -> None:
     realize_all([Tensor._from_uop(x) for x in writes if x not in below])
 
 
+@alone
 def _finish_writes(heard: Heard, there: _Refs) -> bool:
     """Do the writes of a captured function that it neither returned nor realized.
 
@@ -182,6 +188,7 @@ def _refuse_replaced(done: Aftermath, heard: Heard, there: _Refs) -> None:
             )
 
 
+@alone
 def _look_after(done: Aftermath, heard: Heard, there: _Refs, waiting: Iterable[Any]) -> None:
     """Behind a capture: who follows, and values of their own for all others.
 
