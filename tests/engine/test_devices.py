@@ -120,7 +120,9 @@ def test_each_device_gets_only_its_part_of_a_sum_that_is_used_in_parts():
 def test_equal_kernels_of_all_devices_are_one(monkeypatch: pytest.MonkeyPatch):
     plans = []
     run = Plan.run
-    monkeypatch.setattr(Plan, "run", lambda self, *a: (plans.append(self), run(self, *a))[1])
+    monkeypatch.setattr(
+        Plan, "run", lambda self, *a, **k: (plans.append(self), run(self, *a, **k))[1]
+    )
     x = rows().realize()
     plans.clear()
     (x * 3 + Tensor.arange(8).reshape(8, 1)).realize()

@@ -61,6 +61,12 @@ class Step:
         return replace(self, global_size=sizes, local_size=group, vals=vals)
 
 
+class Progress:
+    """How far a run of a plan came."""
+
+    begun = False  # whether a step may have changed memory
+
+
 @dataclass
 class Plan:
     """A schedule, and its steps once it is compiled."""
@@ -90,10 +96,12 @@ class Plan:
         var_vals: dict[str, int],
         counted: bool = True,
         in_jit: bool = False,
+        progress: Progress | None = None,
     ) -> dict[UOp, Buffer]:
         """Run every step on these inputs; the memory of the schedule's own buffers is returned.
 
         counted: whether the work is added to the totals. in_jit: whether this is a replay.
+        progress: is told how far the run came.
 
         Raises: ScheduleError where a variable has no value.
         """
@@ -101,6 +109,8 @@ class Plan:
         buffers = self.arguments.allocate(inputs, own)
         for capture in open_captures():
             capture.add(self, buffers, own.values(), var_vals)
+        if progress is not None:
+            progress.begun = True
         for call, step in zip(self.schedule.linear.src, self.steps, strict=True):
             used = [buffers[n] for n in step.arguments]
             now = step.with_values(var_vals)

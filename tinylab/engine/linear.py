@@ -14,7 +14,7 @@ from tinylab.engine.buffers import device_of
 from tinylab.engine.calls import with_beam
 from tinylab.engine.capture import OfThread, schedule_listener
 from tinylab.engine.compile import compiling, get_runtime, lower_kernel
-from tinylab.engine.launch import Plan, plan_schedule
+from tinylab.engine.launch import Plan, Progress, plan_schedule
 from tinylab.opcodes import Ops
 from tinylab.schedule import Schedule, is_internal
 from tinylab.schedule.effects import called_with
@@ -84,14 +84,14 @@ def runs_now() -> bool:
 
 
 def execute_plan(
-    plan: Plan, inputs: tuple[UOp, ...], var_vals: dict[str, int]
+    plan: Plan, inputs: tuple[UOp, ...], var_vals: dict[str, int], progress: Progress
 ) -> dict[UOp, Buffer]:
     """Run a plan, or note it where somebody wants the schedule only."""
     if deferring:
         return deferring[-1].add(plan, inputs, var_vals)
     listener = schedule_listener()
     if listener is None:
-        return plan.run(inputs, var_vals)
+        return plan.run(inputs, var_vals, progress=progress)
     noted = Deferred()
     own = noted.add(plan, inputs, var_vals)
     listener.add_linear(noted.linear, noted.var_vals)

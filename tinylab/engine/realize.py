@@ -11,7 +11,7 @@ from tinylab import codegen, schedule
 from tinylab.device import Buffer, Device, MultiBuffer, Owner
 from tinylab.dtype import strong_dtype
 from tinylab.engine.buffers import Arguments, memory_of
-from tinylab.engine.launch import Plan
+from tinylab.engine.launch import Plan, Progress
 from tinylab.engine.linear import deferred, execute_plan, runs_now
 from tinylab.engine.locking import alone
 from tinylab.errors import AllocationError, BindMismatchError, BufferError, CompileError
@@ -139,17 +139,21 @@ class _Held(NamedTuple):
     writes: list[UOp]
     # Other results of kernels that will run.
     results: list[UOp]
+    # What the readers read and a write replaces: buffers, or states of them.
+    states: list[UOp]
 
 
 class ReadersFirst(Exception):
     """Nothing has run: other values of variables are needed before, in a run of their own.
 
     readers: values that read what is about to be overwritten, or a write that comes before others.
+    states: what is about to be overwritten, where a reader may also read a copy of it. error: what
+    went wrong with everything in one run.
     """
 
-    def __init__(self, readers: list[UOp]) -> None:
-        super().__init__("values with other variables must be computed before")
-        self.readers = readers
+    def __init__(self, readers: list[UOp], states: Sequence[UOp], error: Exception) -> None:
+        super().__init__("other values must be computed before, in runs of their own")
+        self.readers, self.states, self.error = readers, states, error
 
 
 def _bound_elsewhere(asked: UOp, readers: Iterable[UOp]) -> list[UOp]:
@@ -167,6 +171,16 @@ def _bound_elsewhere(asked: UOp, readers: Iterable[UOp]) -> list[UOp]:
         else:
             wanted |= own
     return found
+
+
+def _to_compute_first(error: Exception, asked: Sequence[UOp], held: _Held) -> ReadersFirst | None:
+    """What may go wrong with less, where a run of everything did; None where that is nothing."""
+    if isinstance(error, BindMismatchError):
+        found = _bound_elsewhere(UOp.sink(*asked), held.readers) or _write_apart(asked)
+        return ReadersFirst(found, (), error) if found else None
+    below = UOp.sink(*asked).toposort(enter_calls=False)
+    found = [u for u in held.readers if u not in below]
+    return ReadersFirst(found, held.states, error) if found else None
 
 
 def _write_apart(asked: Sequence[UOp]) -> list[UOp]:
@@ -209,7 +223,8 @@ def _held(states: Sequence[UOp], live: Iterable[UOp], done: set[UOp]) -> _Held:
     writes = [w for w in writes if reads.old[w]]
     known = set(states)
     readers = list(dict.fromkeys([*readers, *writes]))
-    return _Held(readers, pending, writes, [x for x in results if x not in known])
+    results = [x for x in results if x not in known]
+    return _Held(readers, pending, writes, results, list(reads.replaced))
 
 
 def _held_through(writes: list[UOp], live: Iterable[UOp], targets: list[UOp]) -> _Held:
@@ -249,7 +264,7 @@ def realize_uops(
     asked = set(targets)
     shown: dict[UOp, UOp] = {}
     strong: dict[UOp, UOp] = {}  # readers as they are stored: weak types have no storage
-    held = _Held([], [], [], [])
+    held = _Held([], [], [], [], [])
     if writes and live is not None:
         held = _held_through(writes, live(), targets)
         strong = {t: t.cast(strong_dtype(t.dtype)) for t in held.pending}
@@ -267,15 +282,16 @@ def realize_uops(
     _note_constants(roots)
     place = Device.canonicalize(device)
     with events.span("realize", "realize", count=len(roots)):
+        progress = Progress()
         try:
-            views = _run(UOp.sink(*roots), place)
-        except BindMismatchError:
-            if not runs_now():  # a schedule in the hand has one value of each variable
+            views = _run(UOp.sink(*roots), place, progress)
+        except Exception as e:
+            if not runs_now() or progress.begun:  # a schedule in the hand is one for all
                 raise
-            elsewhere = _bound_elsewhere(UOp.sink(*uops), held.readers) or _write_apart(uops)
-            if not elsewhere:
+            first = _to_compute_first(e, uops, held)
+            if first is None:
                 raise
-            raise ReadersFirst(elsewhere) from None
+            raise first from None
     becomes = dict(zip(targets, views, strict=True))
     becomes.update(zip(roots, views, strict=True))
     becomes.update({t: becomes[root] for t, root in shown.items()})
@@ -288,7 +304,7 @@ def _is_no_kernel(x: UOp) -> bool:
     return x.op is not Ops.PROGRAM and not isinstance(x.arg, KernelInfo)
 
 
-def _run(sink: UOp, device: str) -> list[UOp]:
+def _run(sink: UOp, device: str, progress: Progress) -> list[UOp]:
     """Views of memory for each source of the sink."""
     start_ns = time.perf_counter_ns()
     if not ALLOW_DEVICE_USAGE:
@@ -306,7 +322,7 @@ def _run(sink: UOp, device: str) -> list[UOp]:
     if DEBUG >= 1:
         _report(plan, called.body, start_ns, hit)
     try:
-        own = execute_plan(plan, inputs, called.var_vals)
+        own = execute_plan(plan, inputs, called.var_vals, progress)
     except (AllocationError, BufferError) as e:
         asked = ", ".join(sorted({_method_of(x) for x in sink.src}))
         e.help = f"{e.help}; it is needed for {Owner(asked, line)}"

@@ -243,5 +243,20 @@ def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
     return read[sink]
 
 
+def read_instead(x: UOp, instead: dict[UOp, UOp]) -> UOp:
+    """A value that reads other nodes in place of some states of buffers.
+
+    a + 1, {a: copy}  ->  copy + 1
+
+    What it reads by way of a write stays: that write is to happen in the buffer.
+    """
+    new = dict(instead)
+    order = x.toposort(lambda n: n is x or not (n in instead or is_write(n)), enter_calls=False)
+    for node in order:
+        if node not in new:
+            new[node] = _with(node, tuple(new.get(s, s) for s in node.src))
+    return new[x]
+
+
 def _with(x: UOp, src: tuple[UOp, ...]) -> UOp:
     return x if src == x.src else rebuild(x, src)

@@ -8,13 +8,12 @@ written to see the new value: they follow; any other view of that memory gets a 
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager
 from typing import Any
 
 from tinylab.device import Buffer
-from tinylab.dtype import strong_dtype
 from tinylab.engine.buffers import memories_of
 from tinylab.engine.capture import (
     Aftermath,
@@ -25,7 +24,7 @@ from tinylab.engine.capture import (
 )
 from tinylab.engine.captured import storage_below
 from tinylab.engine.locking import alone
-from tinylab.engine.realize import kept_copy, to_store
+from tinylab.engine.realize import to_store
 from tinylab.errors import JitError
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
@@ -33,7 +32,8 @@ from tinylab.schedule.effects import buffer_below, is_write
 from tinylab.tensor.held import Heard, live
 from tinylab.tensor.history import forget
 from tinylab.tensor.random import drawn_streams
-from tinylab.tensor.tensor import Tensor, realize_all
+from tinylab.tensor.realizing import keep, realize_all, set_aside
+from tinylab.tensor.tensor import Tensor
 from tinylab.tensor.waiting import Storage
 from tinylab.tensor.writing import owner_of
 from tinylab.uop.ops import UOp
@@ -71,13 +71,13 @@ def _memory_of(uop: UOp) -> list[Buffer]:
     return [m.base for m in memories_of(below)]
 
 
-def _keep(t: Tensor) -> None:
-    """Give a tensor its value in memory of its own."""
-    uop = t.uop
-    kept = Tensor._from_uop(kept_copy(uop.cast(strong_dtype(uop.dtype))))
-    realize_all([kept])
-    t.uop = kept.uop.cast(uop.dtype)
-    live.looks_elsewhere(t)
+def _compute(t: Tensor, how: Callable[[Tensor], None], memory: Set[Buffer]) -> None:
+    """Compute a tensor; where that is not possible, it gets a copy of what it reads out of some."""
+    try:
+        how(t)
+    except Exception as error:
+        read = [x for x in _look(t.uop).all if _meets([x], memory)]
+        set_aside(t.uop, read, error)
 
 
 def keep_order(replay: Replay) -> None:
@@ -93,15 +93,17 @@ def keep_order(replay: Replay) -> None:
         storage = _storage_of(t.uop)
         if not _meets(storage.all, replay.written) and not _meets(storage.targets, replay.used):
             continue
-        if below.op is Ops.AFTER:
-            realize_all([t])
+        if below.op is not Ops.AFTER:
+            _compute(t, keep, replay.written)
+        elif _meets(storage.targets, replay.used):
+            realize_all([t])  # what the replay reads or overwrites is to be written before
         else:
-            _keep(t)
+            _compute(t, lambda t: realize_all([t]), replay.written)
     for t in live.lying_in(replay.written, _memory_of):
         if t in replay.followers or _is_given(t, replay.given):
             continue
         if not replay.written.isdisjoint(_memory_of(t.uop)):
-            _keep(t)
+            keep(t)
 
 
 def _is_given(t: Tensor, given: Sequence[Any]) -> bool:
@@ -112,7 +114,7 @@ def _is_given(t: Tensor, given: Sequence[Any]) -> bool:
 _Refs = dict[int, "weakref.ref[Any]"]
 
 
-@contextmanager
+@contextlib.contextmanager
 def around_capturing() -> Iterator[LookingAfter]:
     """Do the writes that wait, those of random counters too; and behind the capture keep values.
 
@@ -131,7 +133,9 @@ def around_capturing() -> Iterator[LookingAfter]:
 def _in_order() -> tuple[list[weakref.ref[Tensor]], _Refs]:
     """(the tensors that still wait, all tensors) once no write to memory waits."""
     for t in live.all_to_compute(_is_stored):
-        _do_writes(t)
+        # A function that reads what cannot be computed says so itself.
+        with contextlib.suppress(Exception):
+            _do_writes(t)
     for stream in drawn_streams():
         counter = Tensor._from_uop(stream.moved_on())
         realize_all([counter])
@@ -215,7 +219,7 @@ def _keep_apart(t: Tensor, done: Aftermath) -> None:
     nodes = _look(t.uop).all
     if not _meets(nodes, done.made):
         return
-    _keep(t)
+    _compute(t, keep, done.made)
     done.moved.update(m.base for x in nodes if x._buffer is not None for m in memories_of(x))
 
 

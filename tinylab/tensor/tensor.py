@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tinylab.dtype import (
@@ -17,8 +17,7 @@ from tinylab.dtype import (
 )
 from tinylab.engine.buffers import memory_at
 from tinylab.engine.capture import refuse_data_access
-from tinylab.engine.locking import alone
-from tinylab.engine.realize import ReadersFirst, kept_copy, realize_uops, to_store
+from tinylab.engine.realize import to_store
 from tinylab.errors import (
     AssignError,
     ContractError,
@@ -35,13 +34,12 @@ from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk
 from tinylab.tensor.core import canonical
-from tinylab.tensor.held import ANYTHING, live, mark_of
-from tinylab.tensor.history import Unfolded, note_written
-from tinylab.tensor.noting import note_methods, note_nodes, note_realized
+from tinylab.tensor.held import ANYTHING, live
+from tinylab.tensor.history import Unfolded
+from tinylab.tensor.noting import note_methods, note_nodes
 from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated
-from tinylab.tensor.random import counters_of
+from tinylab.tensor.realizing import realize_all
 from tinylab.tensor.writing import accumulated, assign, operand, setitem, stored_copy
-from tinylab.trace import events
 from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
 
@@ -456,82 +454,6 @@ def _stacked(data: Sequence[Any], dtype: DType | None) -> Tensor:
     parts = [x if isinstance(x, Tensor) else Tensor(x) for x in data]
     found = parts[0].stack(*parts[1:])
     return found if dtype is None else found.cast(dtype)
-
-
-@alone
-def realize_all(tensors: Sequence[Tensor], look: bool = False) -> None:
-    """Compute tensors; all that is held and contains them looks at memory from now on.
-
-    look: gradients still go through what is written on the way.
-    """
-    wanted = [t for t in tensors if _needs_memory(t)]
-    if not wanted:
-        return
-    roots = [t.uop for t in wanted]
-    note_realized(roots)
-    streams = counters_of(roots)
-    device = next((u.device for u in roots if isinstance(u.device, str)), None)
-    counters = [counter for _, counter in streams]
-    while True:
-        try:
-            becomes = realize_uops([*roots, *counters], lambda: [t.uop for t in live], device)
-            break
-        except ReadersFirst as found:
-            writes = [Tensor._from_uop(u) for u in found.readers if u.op is Ops.AFTER]
-            early = [t for t in live if t.uop in found.readers and t.uop.op is not Ops.AFTER]
-            for t in wanted:  # so that they follow too
-                live.add(t)
-        for t in writes:  # held, so that each follows when those before it have run
-            realize_all([t], look)
-        for t in early:
-            kept = Tensor._from_uop(kept_copy(t.uop))
-            realize_all([kept])
-            t.uop = kept.uop
-            live.looks_elsewhere(t)
-        roots = [t.uop for t in wanted]
-    for stream, counter in streams:
-        stream.counter = becomes.get(counter, counter)
-    note_written(becomes, _parameters if look else None)
-    _look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)
-
-
-def _parameters() -> set[UOp]:
-    return {t.uop for t in live if t.is_param}
-
-
-def _needs_memory(t: Tensor) -> bool:
-    """Whether a tensor has values that are not stored yet."""
-    empty = any(isinstance(s, int) and s == 0 for s in t.shape)
-    return not empty and not dtypes.is_weak(t.dtype) and to_store(t.uop) is not None
-
-
-def _concerned(roots: Sequence[UOp], becomes: dict[UOp, UOp]) -> Iterable[Tensor]:
-    """The tensors that may contain a computed value; after a write in place, all."""
-    if len(roots) > 16 or any(x.op is Ops.AFTER for x in becomes):
-        return live
-    marks = [mark_of(u) for u in roots]
-    return live.to_compute(lambda uop: to_store(uop) is None, marks)
-
-
-def _look_at_memory(tensors: Iterable[Tensor], becomes: dict[UOp, UOp]) -> None:
-    # What only looked at memory may have got a copy of it, before a write.
-    pending = {id(t): t for t in tensors if t.uop in becomes or to_store(t.uop) is not None}
-    if not pending or not becomes:
-        return
-    holders = []
-    for t in pending.values():
-        if (now := becomes.get(t.uop)) is not None:
-            t.uop = now
-            live.changed(t)
-        else:
-            holders.append(t)
-    if not holders:
-        return
-    with events.quietly():  # keeping house is no part of what the user's program does
-        new = UOp.sink(*(t.uop for t in holders)).substitute(becomes, walk=True)
-    for t, uop in zip(holders, new.src, strict=True):
-        t.uop = uop
-        live.looks_elsewhere(t)
 
 
 note_methods(Tensor)
