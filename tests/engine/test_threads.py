@@ -259,38 +259,38 @@ class _Listener:
         self.kernels += len(linear.src)
 
 
-def _listen(x: Tensor) -> None:
+def _listen(x: Tensor, k: int) -> None:
     listener = _Listener()
     capturing.append(listener)
     try:
-        (x + 1).realize()
+        (x + k).realize()
     finally:
         capturing.remove(listener)
     assert listener.kernels == 1
 
 
-def _schedule(x: Tensor) -> None:
+def _schedule(x: Tensor, k: int) -> None:
     with deferred() as noted:
-        (x + 1).contiguous().realize()
+        (x + k).contiguous().realize()
     assert len(noted.linear.src) == 1
 
 
-def _capture(x: Tensor) -> None:
-    step = TinyJit(lambda t: (t * 2 + 1).realize())
+def _capture(x: Tensor, k: int) -> None:
+    step = TinyJit(lambda t: (t * 2 + k).realize())
     for _ in range(3):
-        np.testing.assert_array_equal(step(x).numpy(), np.arange(4) * 2 + 1)
+        np.testing.assert_array_equal(step(x).numpy(), np.arange(4) * 2 + k)
     assert len(step.captured.linear.src) == 1
 
 
 @pytest.mark.parametrize("take", [_listen, _schedule, _capture])
-def test_who_takes_schedules_takes_those_of_its_own_thread(take: Callable[[Tensor], None]):
+def test_who_takes_schedules_takes_those_of_its_own_thread(take: Callable[[Tensor, int], None]):
     """What other threads realize meanwhile ran nowhere: their values had no memory."""
     x = Tensor(np.arange(4, dtype=np.float32)).realize()
 
     def work(n: int) -> None:
         for k in range(12):
             if n < 2:
-                take(x)
+                take(x, 100 * (n + 1) + k)  # equal expressions are one
             else:
                 np.testing.assert_array_equal((x * k + n).numpy(), np.arange(4) * k + n)
 
