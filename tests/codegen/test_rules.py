@@ -14,6 +14,7 @@ from tinylab.codegen.coalesce import pm_coalesce
 from tinylab.codegen.collapse_loads import pm_collapse_loads
 from tinylab.codegen.decompose_ops import decompositions, pm_decompose_ops
 from tinylab.codegen.expand_lanes import LanePlan, pm_expand_lanes
+from tinylab.codegen.fast_division import pm_fast_division
 from tinylab.codegen.flatten_arrays import pm_flatten_arrays
 from tinylab.codegen.gate_memory import pm_gate_memory
 from tinylab.codegen.lanes import lane_vector
@@ -38,6 +39,7 @@ X, Y = A.index(R), B.index(R)
 XL = X.load()
 K = M.index(R).load()
 J = M.index(R + 1).load()
+H = K.cast(dtypes.int16).cast(dtypes.int64)
 C = R < 3
 LOCAL = UOp.placeholder((8,), F32, 0, AddrSpace.LOCAL)
 ARRAY = UOp.placeholder((4, 16), F32, 5)
@@ -216,11 +218,21 @@ TABLES: list[tuple[PatternMatcher, dict[str, Case]]] = [
         },
     ),
     (
+        pm_fast_division,
+        {
+            "cdiv_by_constant": Case([K.alu(Ops.CDIV, K.const_like(7))], [K.alu(Ops.CDIV, J)]),
+            "cmod_by_constant": Case([K.alu(Ops.CMOD, K.const_like(7))], [K.alu(Ops.CMOD, J)]),
+        },
+    ),
+    (
         pm_decompose_ops,
         {
             "floordiv": Case([K // 3, K // J, K // 8], [K.alu(Ops.CDIV, J)]),
             "floormod": Case([K % 3, K % J, K % 8], [K.alu(Ops.CMOD, J)]),
             "threefry": Case([K.cast(dtypes.uint64).threefry(J.cast(dtypes.uint64))], [K ^ J]),
+            "shift_narrow_product": Case(
+                [(H * 18725) >> 17], [(K.cast(dtypes.int64) * 18725) >> 17, (K * 3) >> 2]
+            ),
             "subtract": Case([XL - Y.load(), K - J], [XL + Y.load() * -2.0, XL + Y.load()]),
             "divide": Case([XL / Y.load()], [XL * Y.load(), XL.reciprocal()]),
             "fuse": Case([XL * Y.load() + 1.0], [K * J + 1, XL + 1.0]),
@@ -252,11 +264,12 @@ def test_every_rule_has_a_case() -> None:
 
 
 def test_a_target_gets_only_the_rows_that_it_needs() -> None:
-    assert not decompositions(frozenset(Ops) - {Ops.SUB, Ops.FDIV, Ops.MULACC}).rules
+    every = decompositions(frozenset(Ops) - {Ops.SUB, Ops.FDIV, Ops.MULACC}).rules
+    assert [r.name for r in every] == ["shift_narrow_product"]
     names = {
         r.name for r in decompositions({Ops.FLOORDIV, Ops.FLOORMOD, Ops.THREEFRY, Ops.SUB}).rules
     }
-    assert names == {"subtract"}
+    assert names == {"shift_narrow_product", "subtract"}
 
 
 def test_invalid_is_never_stored() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from tinylab import Context, Tensor, TinyJit, dtypes
 from tinylab.engine import realize
+from tinylab.engine.linear import compile_linear
 from tinylab.helpers.context import SETTINGS
 from tinylab.opcodes import Ops
 
@@ -191,3 +193,56 @@ def test_a_setting_is_seen_or_says_why_it_does_nothing(name: str):
     assert seen != bool(setting.idle or setting.lacks)
     if name in ELSEWHERE:
         assert f"{name}=" in (ROOT / ELSEWHERE[name]).read_text()
+
+
+# *** all others: what computes, and what is shown
+
+
+def test_the_type_that_sums_are_worked_out_in():
+    """Half sums of float16 lose what is small beside the sum; in double nothing is lost."""
+    x = Tensor(np.full(4096, 1 + 2**-9, np.float16)).realize()
+    exact = 4096 * (1 + 2**-9)
+    assert x.sum(dtype=dtypes.float32).item() == exact
+    found = {}
+    for name in ("float32", "float64", "float16"):
+        with Context(SUM_DTYPE=name):
+            wide = x.sum()
+            found[name] = {u.dtype for u in wide.uop.toposort() if u.op is Ops.REDUCE}
+    assert found["float32"] == {dtypes.float32}
+    assert found["float64"] == {dtypes.float64}
+    assert found["float16"] == {dtypes.float16}
+
+
+def test_the_type_of_bare_integers():
+    assert Tensor([1, 2]).dtype is dtypes.int32
+    with Context(DEFAULT_INT="int64"):
+        assert Tensor([1, 2]).dtype is dtypes.int64
+        assert (Tensor.arange(3) + 1).tolist() == [1, 2, 3]
+
+
+def test_division_by_constants_as_products():
+    x = Tensor(np.arange(-5000, 5000, 7, dtype=np.int32)).realize()
+    plain = (x // 7).numpy()
+    shown = {}
+    for slow in (1, 0):
+        with Context(DISABLE_FAST_IDIV=slow, NOOPT=1):
+            y = x // 7
+            np.testing.assert_array_equal(y.numpy(), plain)
+            linear = compile_linear((x // 7).contiguous().linear_with_vars()[0])
+            ops = {u.op for u in linear.src[0].src[0].src[1].src}
+            shown[slow] = Ops.CDIV in ops or Ops.CMOD in ops
+    assert shown == {1: True, 0: False}
+
+
+TESTS = {
+    p.relative_to(ROOT).as_posix(): p.read_text()
+    for p in sorted((ROOT / "tests").rglob("test_*.py"))
+    if p.name != "test_context.py"
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_that_does_something_is_named_by_a_test(name: str):
+    setting = SETTINGS[name]
+    named = re.compile(rf"\b{name}=|[\"']{name}[\"']")
+    assert setting.idle or setting.lacks or any(named.search(text) for text in TESTS.values())

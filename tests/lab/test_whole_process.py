@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import tinylab
 from tinylab import Tensor
 from tinylab.lab.whole_process import Statistics
@@ -28,6 +30,20 @@ def test_statistics_count_matches_by_rule():
     assert head.split() == ["matches", "ms", "rule"]
     assert sum(int(r.split()[0]) for r in rows) == int(last.split()[0])
     assert "index_of_reduce  assign_ranges.py:" in found.table()
+
+
+@pytest.mark.parametrize(("value", "told"), [("1", True), ("-1", False)])
+def test_viz_records_the_process(value: str, told: bool, tmp_path: Path):
+    settings = {"VIZ": value, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env=os.environ | settings, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("*.tlab")
+    assert (f"tinylab trace {path}" in done.stdout) == told
+    record = tinylab.load(path)
+    assert len(record.kernels) == 1
+    assert any(p.count for p in record.passes)
 
 
 def test_a_process_tells_on_its_exit(tmp_path: Path):

@@ -12,7 +12,9 @@ import functools
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from tinylab.codegen.fast_division import FAST_DIVISION
 from tinylab.dtype import dtypes
+from tinylab.helpers.context import DISABLE_FAST_IDIV
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
@@ -129,6 +131,21 @@ def fuse(a: UOp, b: UOp, c: UOp, u: UOp) -> UOp | None:
     return UOp(Ops.MULACC, u.dtype, (a, b, c))
 
 
+def shift_narrow_product(a: UOp, b: UOp, s: UOp, u: UOp) -> UOp | None:
+    """(a * b) >> s of 64 bits in 32, where that holds the product.
+
+    LLVM 22 shifts zeros into such a product of 16-bit numbers that is negative and is cast to 16
+    bits again (llvm-project issue 218844).
+    """
+    low, high = dtypes.int32.min, dtypes.int32.max
+    if u.dtype is not dtypes.int64 or not isinstance(s.arg, int) or s.arg < 0:
+        return None
+    if not all(low <= x.vmin and x.vmax <= high for x in (a, b, u.src[0])):
+        return None
+    product = a.cast(dtypes.int32).alu(Ops.MUL, b.cast(dtypes.int32))
+    return (product >> min(s.arg, 31)).cast(dtypes.int64)
+
+
 def is_minus_one(c: UOp) -> bool:
     """Whether a constant is -1."""
     return bool(c.arg == -1)
@@ -150,14 +167,17 @@ _SUB = (Rule("subtract", "x + y * -1 -> x - y",
              lambda x, y, c: subtract(x, y), when=is_minus_one),)
 _FDIV = (Rule("divide", "x * (1/y) -> x / y",
               UPat(Ops.MUL, src=[X, UPat(Ops.RECIPROCAL, src=(Y,))]), divide),)
+_SHIFTS = (Rule("shift_narrow_product", "(a*b) >> s of 64 bits -> of 32",
+                UPat(Ops.SHR, src=(UPat(Ops.MUL, src=(A, B)), UPat.cvar("s")), name="u"),
+                shift_narrow_product),)
 _MULACC = (Rule("fuse", "a*b + c -> mulacc(a, b, c)",
                 UPat(Ops.ADD, src=[UPat(Ops.MUL, src=(A, B)), C], name="u"), fuse),)
 # fmt: on
 
 
 @functools.cache
-def _table(lacking: frozenset[Ops], native: frozenset[Ops]) -> PatternMatcher:
-    rows: list[Rule] = []
+def _table(lacking: frozenset[Ops], native: frozenset[Ops], fast: bool) -> PatternMatcher:
+    rows: list[Rule] = [*_SHIFTS, *(FAST_DIVISION if fast else ())]
     for op, rules in ((Ops.FLOORDIV, _FLOOR), (Ops.THREEFRY, _THREEFRY)):
         if op in lacking:
             rows += rules
@@ -168,13 +188,13 @@ def _table(lacking: frozenset[Ops], native: frozenset[Ops]) -> PatternMatcher:
 
 
 # All rows, for catalogues and tests.
-pm_decompose_ops = PatternMatcher([*_FLOOR, *_THREEFRY, *_SUB, *_FDIV, *_MULACC])
+pm_decompose_ops = PatternMatcher([*_FLOOR, *_THREEFRY, *_SHIFTS, *_SUB, *_FDIV, *_MULACC])
 
 
 def decompositions(native: Collection[Ops]) -> PatternMatcher:
     """The rows that a target with these operations needs."""
     have = frozenset(native)
-    return _table(frozenset(Ops) - have, have)
+    return _table(frozenset(Ops) - have, have, not DISABLE_FAST_IDIV)
 
 
 def for_target(sink: UOp, ren: Renderer) -> UOp:
