@@ -180,7 +180,8 @@ def test_scatter_reduce(reduce: str, include: bool) -> None:
 
 # fmt: off
 OPTIMIZERS = {
-    "SGD": (lambda p: optim.SGD(p, 0.1, 0.9, 0.01, nesterov=True, classic=True), lambda p: torch.optim.SGD(p, 0.1, 0.9, weight_decay=0.01, nesterov=True)),
+    "SGD": (lambda p: optim.SGD(p, 0.1, 0.9, 0.01, nesterov=True), lambda p: torch.optim.SGD(p, 0.1, 0.9, weight_decay=0.01, nesterov=True)),
+    "SGD momentum": (lambda p: optim.SGD(p, 0.1, 0.9), lambda p: torch.optim.SGD(p, 0.1, 0.9)),
     "Adam": (lambda p: optim.Adam(p, 0.1), lambda p: torch.optim.Adam(p, 0.1)),
     "AdamW": (lambda p: optim.AdamW(p, 0.1, weight_decay=0.1), lambda p: torch.optim.AdamW(p, 0.1, weight_decay=0.1)),
 }
@@ -200,6 +201,8 @@ def test_optimizers(name: str) -> None:
             (q * q).sum().backward()
             a.step()
             b.step()
+            a.lr.assign(a.lr * 0.5)
+            b.param_groups[0]["lr"] *= 0.5
     np.testing.assert_allclose(p.numpy(), q.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 

@@ -220,8 +220,10 @@ class OptimizerGroup(Optimizer):
 class LARS(Optimizer):
     """Momentum with a rate for each layer; the common ground of SGD and Muon.
 
-    tcoef=0 leaves the rate the same for all. classic: momentum is kept without the rate.
-    ns_steps: make the update orthogonal by so many steps (Muon).
+    tcoef=0 leaves the rate the same for all. classic: what is kept as momentum was multiplied by
+    the rate, so a new rate leaves the steps before as they were; otherwise the rate comes last.
+    pre_wd: the decay is part of the gradient; otherwise it goes by the rate alone, apart from
+    momentum. ns_steps: make the update orthogonal by so many steps (Muon).
 
     Source: You, Gitman, Ginsburg, "Large Batch Training of Convolutional Networks", 2017.
     """
@@ -265,12 +267,11 @@ class LARS(Optimizer):
         wide = _state_dtype(p)
         t, g = p.detach().cast(wide), grad.cast(wide)
         rate = self.lr.to(p.device).cast(wide)
-        trust = self._trust(i, t, g)
+        pace = rate * self._trust(i, t, g) if self.tcoef else rate
         if self.pre_wd and self.wd:
             g = g + t * self.wd
-        # Not classic: the momentum carries the rate; classic: the rate comes last.
-        if not self.classic:
-            g = g * trust * rate if trust is not None else g * rate
+        if self.classic:
+            g = g * pace
         if self.momentum:
             self.b[i].assign(self.b[i] * self.momentum + g)
             g = g + self.b[i] * self.momentum if self.nesterov else self.b[i]
@@ -278,16 +279,12 @@ class LARS(Optimizer):
             shape = g.shape
             flat = g.reshape(shape[0], -1).newton_schulz(self.ns_steps, self.ns_coefficients)
             g = flat.reshape(shape)
-        if not self.pre_wd and self.wd:
-            g = g + t * self.wd
-        if self.classic:
-            g = g * trust * rate if trust is not None else g * rate
-        return g
+        if not self.classic:
+            g = g * pace
+        return g if self.pre_wd or not self.wd else g + t * rate * self.wd
 
-    def _trust(self, i: int, t: Tensor, g: Tensor) -> Tensor | None:
+    def _trust(self, i: int, t: Tensor, g: Tensor) -> Tensor:
         """How far this layer may go: its size over its gradient's."""
-        if not self.tcoef:
-            return None
         size, slope = self._length(i, t), self._length(i, g)
         ratio = size * self.tcoef / (slope + size * self.wd)
         return (size > 0).where((slope > 0).where(ratio, 1.0), 1.0)
@@ -306,7 +303,7 @@ def SGD(
 ) -> LARS:
     """Stochastic gradient descent with momentum and weight decay.
 
-    classic: momentum is kept without the rate, as in PyTorch; otherwise with it.
+    classic: momentum is kept with the rate of its step; otherwise without, as in PyTorch.
     """
     return LARS(
         params,
@@ -349,7 +346,7 @@ def Muon(
         ns_steps,
         ns_coefficients,
         nesterov,
-        classic=True,
+        classic=False,
         pre_wd=False,
         tcoef=0.0,
         device=device,
