@@ -4,6 +4,7 @@ import inspect
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -104,11 +105,12 @@ def test_a_name_that_exists_nowhere_is_an_import_error_in_words(module, name, sa
         compat.take(module, name)
 
 
-def python(code, *arguments, path=None, cwd=None):
+def python(code, *arguments, path=None, cwd=None, timeout=None):
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([*(path or []), *sys.path]))
     return subprocess.run(
         [sys.executable, *arguments, *(["-c", textwrap.dedent(code)] if code else [])],
         capture_output=True, text=True, check=False, env=env, cwd=cwd,
+        timeout=timeout,
     )  # fmt: skip
 
 
@@ -230,6 +232,79 @@ def test_a_module_runs_unchanged(tmp_path):
     (tmp_path / "beside.py").write_text("from tinygrad import dtypes\nprint(dtypes.int8)\n")
     done = python(None, "-m", "tinylab.compat", "-m", "beside", cwd=tmp_path)
     assert done.stdout.strip() == str(tinylab.dtypes.int8), done.stderr
+
+
+CHILDREN = """
+import atexit, concurrent.futures, multiprocessing, os, sys
+import tinygrad
+from beside import double
+
+def triple(x):
+    return (tinygrad.Tensor([x]) * 3).item()
+
+def again(x):
+    with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool:
+        return pool.map(triple, [x])[0]
+
+@atexit.register
+def at_the_end():
+    import __main__
+    if __name__ == "__main__":
+        print("end", __main__.triple(5), __main__.__file__ == os.path.abspath(__file__))
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with context.Pool(2) as pool:
+        print(pool.map(triple, [1, 2]), pool.map(double, [4]))
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        print(pool.submit(again, 3).result())
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("as_module", [False, True])
+def test_children_of_every_method_know_the_alias(method, as_module, tmp_path, real):
+    """They lacked it, and a Pool started its dead children again for ever."""
+    (tmp_path / "script.py").write_text(CHILDREN)
+    (tmp_path / "beside.py").write_text(
+        "import tinygrad\ndef double(x): return (tinygrad.Tensor([x]) + x).tolist()[0]\n"
+    )
+    script = ["-m", "script"] if as_module else [str(tmp_path / "script.py")]
+    done = python(
+        None, "-m", "tinylab.compat", *script, method, path=[str(real)], cwd=tmp_path, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[3, 6] [8]", "9", "end 15 True"]
+
+
+def test_a_linked_script_finds_what_lies_beside_the_real_one(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "beside.py").write_text("name = 'real'\n")
+    (tmp_path / "real" / "script.py").write_text(
+        "import sys, beside\nprint(beside.name, __file__, sys.argv, __spec__, __name__)\n"
+    )
+    (tmp_path / "link.py").symlink_to(tmp_path / "real" / "script.py")
+    (tmp_path / "beside.py").write_text("name = 'that of the link'\n")
+    own = [python(None, *how, "link.py", cwd=tmp_path) for how in ([], ["-m", "tinylab.compat"])]
+    assert own[0].stdout == own[1].stdout, own[1].stderr
+    assert own[1].stdout.startswith("real ")
+
+
+def test_a_folder_and_an_archive_run_their_main(tmp_path):
+    folder = tmp_path / "program"
+    folder.mkdir()
+    (folder / "__main__.py").write_text(
+        "import sys, beside, tinygrad\nprint(beside.name, sys.argv, sys.path[0], __name__)\n"
+    )
+    (folder / "beside.py").write_text("name = 'inside'\n")
+    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", folder)
+    for place in (str(folder), archive):
+        done = python(None, "-m", "tinylab.compat", place, "a", cwd=tmp_path)
+        assert done.stdout.strip() == f"inside {[place, 'a']} {place} __main__", done.stderr
+    done = python(None, "-m", "tinylab.compat", str(tmp_path))
+    assert "has no __main__ that can be run" in done.stderr
+    done = python(None, "-m", "tinylab.compat", "-m", "nowhere.to.be.found")
+    assert "has no nowhere.to.be.found that can be run" in done.stderr
 
 
 def test_homes_exist():

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 
 from tinylab.compat.alias import alias
+from tinylab.compat.children import follow_into_children, root
+from tinylab.compat.launch import run_module, run_script
 
 USAGE = "usage: python -m tinylab.compat script.py [arguments]\n       … -m module [arguments]"
 
 
 def main() -> None:
     """Run a script, or a module, as Python would, with the alias in place."""
-    arguments = sys.argv[1:]
-    if not arguments or arguments[0] in ("-h", "--help"):
+    name, *arguments = sys.argv[1:] or [""]
+    if name in ("", "-h", "--help"):
         print(USAGE)
-        raise SystemExit(0 if arguments else 2)
+        raise SystemExit(0 if name else 2)
+    if name == "-m" and not arguments:
+        raise SystemExit(USAGE)
+    if name != "-m" and not os.path.exists(name):
+        raise SystemExit(f"there is no script {name!r}")
     alias()
-    if arguments[0] == "-m":
-        if len(arguments) < 2:
-            raise SystemExit(USAGE)
-        sys.argv = arguments[1:]
-        sys.path.insert(0, os.getcwd())
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-        return
-    if not os.path.exists(arguments[0]):
-        raise SystemExit(f"there is no script {arguments[0]!r}")
-    sys.argv = arguments
-    sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
-    runpy.run_path(arguments[0], run_name="__main__")
+    follow_into_children()
+    # The script's folder takes the place of the one that tinylab may have been found in.
+    if root() not in map(os.path.abspath, sys.path[1:]):
+        sys.path.append(root())
+    if name == "-m":
+        run_module(arguments[0], arguments[1:])
+    else:
+        run_script(name, arguments)
 
 
 if __name__ == "__main__":
