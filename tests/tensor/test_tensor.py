@@ -21,6 +21,7 @@ from tinylab.errors import (
     StackError,
 )
 from tinylab.tensor import live
+from tinylab.tensor.older import CREATION
 
 NUMPY_TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 NUMPY_TYPES += ["float16", "float32", "float64"]
@@ -228,6 +229,24 @@ def test_training_has_older_spellings() -> None:
         assert Tensor.training
     with pytest.warns(DeprecationWarning, match="is deprecated, use"):
         assert Tensor([1.0], requires_grad=True).is_param
+
+
+MAKERS = {
+    "arange": (3,), "eye": (2,), "full": ((2,), 1.0), "linspace": (0, 1, 3), "randperm": (3,),
+    "glorot_uniform": (2, 2), "kaiming_normal": (2, 2), "kaiming_uniform": (2, 2),
+    "from_blob": (np.zeros(4, np.float32).ctypes.data, (4,)), "full_like": (2.0,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in CREATION if name != "from_url"])
+def test_all_that_makes_a_tensor_takes_requires_grad(name: str) -> None:
+    of = Tensor.ones(2, 2) if name.endswith("_like") else Tensor
+    given = MAKERS.get(name, () if name.endswith("_like") else (2,))
+    for marked in (True, False):
+        with pytest.warns(DeprecationWarning, match=r"use is_param_\(\)") as told:
+            assert getattr(of, name)(*given, requires_grad=marked).is_param is marked
+        assert told[0].filename == __file__
+    assert getattr(of, name)(*given).is_param is None
 
 
 # fmt: off

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tinylab.helpers.context import TRAINING, Context
@@ -77,6 +79,40 @@ class OlderSpellings(TensorScheduling):
     def requires_grad(self, value: Any) -> None:
         deprecated("requires_grad", "is_param_()")
         self.is_param = value is True
+
+
+# Whatever makes a tensor took requires_grad, as Tensor(...) does.
+# fmt: off
+CREATION = (
+    "arange", "empty", "empty_like", "eye", "from_blob", "from_url", "full", "full_like",
+    "glorot_uniform", "invalids", "kaiming_normal", "kaiming_uniform", "linspace", "normal",
+    "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
+    "scaled_uniform", "uniform", "zeros", "zeros_like",
+)
+# fmt: on
+
+
+def take_requires_grad(cls: type) -> None:
+    """All that makes a tensor takes requires_grad, which marks it as a parameter or as none."""
+    for name in CREATION:
+        raw = inspect.getattr_static(cls, name)
+        inner = getattr(raw, "__func__", raw)
+        setattr(cls, name, _marking(inner) if inner is raw else type(raw)(_marking(inner)))
+
+
+def _marking(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if "requires_grad" not in kwargs:
+            return function(*args, **kwargs)
+        marked = kwargs.pop("requires_grad")
+        deprecated("requires_grad", "is_param_()", frames=5)
+        found = function(*args, **kwargs)
+        if marked is not None:
+            found.is_param = bool(marked)
+        return found
+
+    return method
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ from tinylab.tensor.core import canonical
 from tinylab.tensor.held import ANYTHING, live
 from tinylab.tensor.history import Unfolded
 from tinylab.tensor.noting import note_methods, note_nodes
-from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated
+from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated, take_requires_grad
 from tinylab.tensor.realizing import realize_all
 from tinylab.tensor.writing import accumulated, assign, operand, setitem, stored_copy
 from tinylab.trace.provenance import user_line
