@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
-from tinylab import GlobalCounters, Tensor, UOp, Variable
+from tinylab import GlobalCounters, Tensor, TinyJit, UOp, Variable
 from tinylab.engine import launch
 from tinylab.engine.linear import compile_linear, run_linear
 from tinylab.opcodes import AxisType, Ops
@@ -106,3 +109,57 @@ def test_a_device_loop_is_a_variable_of_its_own():
     linear = (x.sum(0) + Tensor.arange(6).shard(("CPU:0", "CPU:1"))).schedule_linear()
     numbers = {call.arg.device_number for call in linear.src}
     assert numbers <= {None, 0, 1}
+
+
+def _taken() -> tuple[Tensor, UOp]:
+    y = Tensor([1, 2]).realize() + 1
+    return y, y.schedule_linear()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda y: y.tolist(),
+        lambda y: y.numpy(),
+        lambda y: (y + 1).realize(),
+        lambda y: y[1:].tolist(),
+        lambda y: y.to("CPU:1").realize(),
+        lambda y: y.sum().item(),
+        lambda y: _plus_one()(y),
+    ],
+)
+def test_a_value_whose_schedule_was_taken_says_so_until_it_is_run(read: Callable[[Tensor], Any]):
+    y, linear = _taken()
+    with pytest.raises(RuntimeError, match="was taken, and was not run") as e:
+        read(y)
+    assert "run_linear" in str(e.value.help)
+    run_linear(linear)
+    read(y)
+    assert y.tolist() == [2, 3]
+
+
+def _plus_one() -> TinyJit:
+    f = TinyJit(lambda x: x + 1)
+    for _ in range(2):
+        f(Tensor([1, 2]).realize())
+    return f
+
+
+def test_schedules_are_run_in_the_order_in_which_they_were_taken():
+    y, first = _taken()
+    z = y * 10
+    second = z.schedule_linear()
+    with pytest.raises(RuntimeError, match="was taken, and was not run"):
+        run_linear(second)
+    run_linear(first)
+    run_linear(second)
+    assert z.tolist() == [20, 30]
+
+
+def test_a_part_on_each_device_is_awaited():
+    y = (Tensor([1, 2]).realize() + 1).shard(("CPU", "CPU:1"), 0) * 2
+    linear = y.schedule_linear()
+    with pytest.raises(RuntimeError, match="was taken, and was not run"):
+        y.tolist()
+    run_linear(linear)
+    assert y.tolist() == [4, 6]

@@ -76,6 +76,7 @@ class Buffer:
 
     profile_events: ClassVar[list[Any]] = []
     owner: Owner | None = None
+    awaited = False  # a schedule that was taken to be run later fills it
 
     def __init__(
         self,
@@ -314,9 +315,14 @@ class Buffer:
         return np.frombuffer(self.as_memoryview(), dtype=np.uint8 if fmt is None else np.dtype(fmt))
 
     def _need(self) -> Any:
-        if self._buf is None:
-            raise BufferError(f"{self} has no memory to read", help="allocate it first")
-        return self._buf
+        if self._buf is not None:
+            return self._buf
+        if self.base.awaited:
+            raise BufferError(
+                "the schedule of this value was taken, and was not run",
+                help="run_linear(linear, var_vals) computes it",
+            )
+        raise BufferError(f"{self} has no memory to read", help="allocate it first")
 
 
 def _count_memory(device: str, change: int) -> None:

@@ -56,6 +56,19 @@ def _tell(x: UOp) -> None:
         hear(x)
 
 
+def filled(memory: Buffer) -> Buffer:
+    """Memory that is about to be read.
+
+    Raises: ScheduleError where the schedule that fills it was taken, and was not run.
+    """
+    if memory.base.awaited and not memory.is_allocated():
+        raise ScheduleError(
+            "the schedule of a value that is needed here was taken, and was not run",
+            help="run_linear(linear, var_vals) computes it: first, if there are several",
+        )
+    return memory.ensure_allocated()
+
+
 def memories_of(x: UOp) -> list[Buffer]:
     """The storage of a BUFFER node, on each of its devices."""
     return memory_on_devices(x).bufs if isinstance(x.arg.device, tuple) else [memory_of(x)]
@@ -69,7 +82,7 @@ def memory_at(x: UOp) -> Buffer | None:
     if x.has_buffer_identity() or whole.op is Ops.MSELECT:
         return memory_of(x.base)
     piece = _piece_of(x) if x.base.op is Ops.BUFFER else None
-    return None if piece is None else piece.ensure_allocated()
+    return None if piece is None else filled(piece)
 
 
 def _piece_of(x: UOp) -> Buffer | None:
@@ -142,7 +155,7 @@ class Arguments:
                     f"the schedule reads input {x.arg.slot}, and {len(inputs)} were given",
                     help="pass a buffer for each PARAM(slot)",
                 )
-            return memory_of(inputs[x.arg.slot]).ensure_allocated()
+            return filled(memory_of(inputs[x.arg.slot]))
         if is_internal(x):
             found = own.get(x)
             if found is None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tinylab.device import Buffer
 from tinylab.dtype import DType, dtypes
 from tinylab.engine import launch
-from tinylab.engine.buffers import memories_of
+from tinylab.engine.buffers import filled, memories_of
 from tinylab.engine.capture import CapturedStep, Followers, Replay, before_replay
 from tinylab.engine.compile import lower_kernel
 from tinylab.engine.dependencies import in_stretches
@@ -263,7 +263,7 @@ class CapturedJit:
         memory = self.memory
         given_memory = (m for node in given for m in memories_of(node))
         for number, m in zip(self.inputs, given_memory, strict=True):
-            memory[number] = m.ensure_allocated()
+            memory[number] = filled(m)
         nodes: dict[UOp, UOp] = {}
         for result in self.results:
             old = result.buffer

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tinylab.device import Buffer, Device
-from tinylab.engine.buffers import device_of
+from tinylab.engine.buffers import device_of, filled
 from tinylab.engine.calls import with_beam
 from tinylab.engine.capture import OfThread, schedule_listener
 from tinylab.engine.compile import compiling, get_runtime, lower_kernel
 from tinylab.engine.launch import Plan, Progress, plan_schedule
 from tinylab.opcodes import Ops
 from tinylab.schedule import Schedule, is_internal
-from tinylab.schedule.effects import called_with
+from tinylab.schedule.effects import buffer_below, called_with, written_slots
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, dtypes
 
@@ -34,6 +34,8 @@ class Deferred:
     ) -> dict[UOp, Buffer]:
         """Note a plan instead of running it; the memory that its results will be in."""
         own = {x: Buffer(x.arg.device, x.shape[0], x.dtype) for x in _buffers(plan.schedule.linear)}
+        for memory in own.values():
+            memory.awaited = True
         nodes = {x: UOp.from_buffer(b) for x, b in own.items()}
         nodes.update({p: inputs[p.arg.slot] for p in _params(plan.schedule.linear)})
         for call in plan.schedule.linear.src:
@@ -111,14 +113,28 @@ def run_linear(
     input_uops: the buffers that PARAM(slot) stand for. update_stats: whether the work counts in
     GlobalCounters. jit: whether it is a replay, which DEBUG=2 shows. wait: return when it is done.
 
-    Raises: ScheduleError where a variable has no value.
+    Raises: ScheduleError where a variable has no value, and where another schedule comes first.
     """
+    _check_filled(linear)
     schedule = Schedule(with_beam(ungraphed(linear)), (), 0, 0, 0)
     plan = plan_schedule(schedule, False)
     plan.run(tuple(input_uops), var_vals or {}, update_stats, jit)
     if wait:
         for device in {step.device for step in plan.steps}:
             Device[device].synchronize()
+
+
+def _check_filled(linear: UOp) -> None:
+    """Memory that a LINEAR reads was filled before, or it fills it itself."""
+    written: set[UOp] = set()
+    for call in ungraphed(linear).src:
+        outs = written_slots(call.src[0])
+        for slot, argument in enumerate(call.src[1:]):
+            node = buffer_below(argument)
+            if slot in outs:
+                written.add(node)
+            elif node not in written and isinstance(node._buffer, Buffer):
+                filled(node._buffer)
 
 
 def ungraphed(linear: UOp) -> UOp:
