@@ -7,6 +7,7 @@ import pytest
 
 from tinylab import Context, Tensor, TinyJit, UOp
 from tinylab.dtype import AddrSpace
+from tinylab.engine.linear import run_linear
 from tinylab.errors import CompileError, ContractError, GradientError, ScheduleError
 from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import KernelInfo
@@ -296,6 +297,36 @@ def test_one_buffer_as_two_outputs_is_refused():
     with pytest.raises(ScheduleError, match=r"kernel 'ones' writes its arguments \[0, 1\]"):
         x.custom_kernel(x, fxn=both_ones)[0].realize()
     assert x.tolist() == X
+
+
+def two_and_three_fold(p: UOp, q: UOp, x: UOp) -> UOp:
+    i = UOp.range(2, 0)
+    stores = UOp.group(p[i].store(x[i] * 2), q[i].store(x[i] * 3))
+    return stores.end(i).sink(arg=KernelInfo("two_and_three_fold"))
+
+
+@pytest.mark.parametrize("pieces", [(slice(0, 2), slice(2, 4)), (slice(2, 4), slice(0, 2))])
+@pytest.mark.parametrize("together", [False, True])
+def test_two_outputs_may_be_pieces_of_one_buffer(pieces: tuple[slice, slice], together: bool):
+    whole, x = Tensor(X).realize(), Tensor([1.0, 10.0]).realize()
+    before = whole + 0
+    p, q, _ = Tensor.custom_kernel(whole[pieces[0]], whole[pieces[1]], x, fxn=two_and_three_fold)
+    if together:
+        linear = p.schedule_linear(q)
+        reasons = [call.arg.aux for call in linear.src]
+        why = "a kernel written by hand writes several pieces of one buffer: copied first, 8 B"
+        assert reasons.count(why) == 2
+        run_linear(linear)
+    assert (p.tolist(), q.tolist()) == ([2.0, 20.0], [3.0, 30.0])
+    assert (whole.tolist(), before.tolist()) == (X, X)
+
+
+def test_two_outputs_that_have_an_element_in_common_are_refused():
+    whole, x = Tensor(X).realize(), Tensor([1.0, 10.0]).realize()
+    p, _, _ = Tensor.custom_kernel(whole[:2], whole[1:3], x, fxn=two_and_three_fold)
+    with pytest.raises(ScheduleError, match="two of them are one buffer"):
+        p.realize()
+    assert whole.tolist() == X
 
 
 def growing_rows(out: UOp, x: UOp) -> UOp:
