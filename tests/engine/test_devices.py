@@ -12,7 +12,7 @@ import pytest
 from tests.schedule.graphs import F32
 from tinylab import Context, Tensor, TinyJit, function, nn
 from tinylab.engine.launch import Plan
-from tinylab.errors import AssignError, CreationError, ScheduleError, ShardError
+from tinylab.errors import AssignError, CreationError, JitError, ScheduleError, ShardError
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import KernelInfo, UOp
@@ -184,6 +184,56 @@ def test_writes_in_place_stay_on_each_device():
         x.assign(copies())
     with pytest.raises(AssignError, match="multi axis mismatch None != 0"):
         copies().assign(x)
+
+
+# fmt: off
+CUT_OTHERWISE: dict[str, Any] = {
+    "transposed": lambda a, b: a.T,
+    "with its transpose": lambda a, b: a + a.T,
+    "of another tensor": lambda a, b: b,
+    "of both": lambda a, b: b.T * 2 + a.T + b,
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("devices", [TWO, FOUR])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("jit", [0, 1])
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("value", CUT_OTHERWISE)
+def test_a_value_that_is_cut_along_another_axis_is_gathered_before_it_is_written(
+    devices: tuple[str, ...], axis: int, jit: int, stored: bool, value: str
+):
+    want = np.arange(64, dtype=np.int32).reshape(8, 8)
+    other = want * 3 % 17
+    a, b = Tensor(want).shard(devices, axis), Tensor(other).shard(devices, 1 - axis).realize()
+    a = a.realize() if stored else a
+    old, before = a * 10, want * 10
+
+    @TinyJit
+    def step(b: Tensor) -> Tensor:
+        a.assign(CUT_OTHERWISE[value](a, b))
+        return a * 1
+
+    with Context(JIT=jit):
+        for _ in range(4):
+            want = CUT_OTHERWISE[value](want, other)
+            np.testing.assert_array_equal(step(b).numpy(), want)
+            np.testing.assert_array_equal(a.numpy(), want)
+            assert a.uop.axis == axis
+    np.testing.assert_array_equal(old.numpy(), before)
+
+
+def test_a_captured_input_that_is_cut_otherwise_is_told_apart():
+    words = r"cut along axis 1, captured was .*, cut along axis 0"
+    square = Tensor(np.ones((4, 4), np.float32))
+    f = TinyJit(lambda x: x + 1)
+    for _ in range(2):
+        f(square.shard(FOUR, 0).realize())
+    with pytest.raises(JitError, match=words):
+        f(square.shard(FOUR, 1).realize())
+    with pytest.raises(JitError, match="a copy on each"):
+        f(square.shard(FOUR).realize())
 
 
 def test_tensors_like_a_sharded_one_are_cut_as_it_is():

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tinylab.dtype import AddrSpace, dtypes
-from tinylab.errors import AssignError, ShardError
+from tinylab.errors import ShardError
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import ParamArg
 from tinylab.uop.infer import node_to_shape
@@ -318,16 +318,11 @@ def _local_effect(e: UOp, place: Place) -> UOp:
 
 def _local_store(e: UOp, place: Place) -> UOp:
     target, value = e.src[:2]
-    into, of = shards_of(target), shards_of(value)
+    into = shards_of(target)
     if into is None:
         raise ShardError(f"a write to {target.device} cannot follow one to {place.devices}")
     rank = len(value.shape) - len(target.shape)
     axis = None if into.axis is None else into.axis + rank
-    if of is not None and of.axis is not None and of.axis != axis:
-        raise AssignError(
-            f"multi axis mismatch {into.axis} != {of.axis}",
-            help="shard the value like the tensor that it is written to",
-        )
     return e.replace(src=(into.parts[place.number], local(value, axis, place), *e.src[2:]))
 
 

@@ -45,9 +45,9 @@ _STORABLE = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.DETAC
 def stored_copy(uop: UOp, device: Any, axis: int | None = None) -> UOp:
     """A buffer of its own that the value is written to, in the value's shape.
 
-    axis: which one is cut, on several devices; what is cut already stays so.
+    axis: which one is cut, on several devices; by default that which is cut already.
     """
-    cut = uop.axis if uop.device == device else axis
+    cut = uop.axis if axis is None and uop.device == device else axis
     target = empty_uop(uop.shape, uop.dtype, device, cut)
     flat = target.unsharded_base
     if flat.op is not Ops.BUFFER:
@@ -77,14 +77,13 @@ def operand(target: Tensor, x: Any, what: str, place: Tensor | None = None) -> A
             f"{what} device mismatch {device} != {value.device}",
             help=f"move the value first: .to({device!r})",
         )
-    if (
-        what == "assign"
-        and isinstance(value.uop.device, tuple)
-        and value.uop.axis != target.uop.axis
-    ):
+    axes = target.uop.axis, value.uop.axis
+    # Cut along another axis it is gathered; copies and parts are not mixed up in silence.
+    one_is_whole = None in axes and axes != (None, None)
+    if what == "assign" and isinstance(value.uop.device, tuple) and one_is_whole:
         raise AssignError(
-            f"multi axis mismatch {target.uop.axis} != {value.uop.axis}",
-            help="shard the value like the tensor that it is written to",
+            f"multi axis mismatch {axes[0]} != {axes[1]}",
+            help=f"shard the value like the tensor: .to({device[0]!r}).shard({device}, {axes[0]})",
         )
     while value.ndim > target.ndim and value.shape[0] == 1:
         value = value.reshape(value.shape[1:])
@@ -183,7 +182,7 @@ def assign(t: Tensor, value: Tensor) -> None:
         return
     if _buffer_below(t.uop) is None and owner_of(t) is t:
         # A value that was never stored is replaced, in storage of its own.
-        _holds(t, stored_copy(value.uop, t.device))
+        _holds(t, stored_copy(value.uop, t.device, t.uop.axis))
         return
     ensure_stored(t)
     write(t, t.uop, value.uop)
