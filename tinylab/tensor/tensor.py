@@ -456,4 +456,5 @@ def _stacked(data: Sequence[Any], dtype: DType | None) -> Tensor:
     return found if dtype is None else found.cast(dtype)
 
 
+take_requires_grad(Tensor)
 note_methods(Tensor)
