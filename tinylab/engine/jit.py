@@ -43,6 +43,7 @@ from tinylab.engine.captured import (
     tensors_of,
 )
 from tinylab.engine.graph import GraphException, GraphRunner, MultiGraphRunner, graph_class
+from tinylab.engine.locking import alone
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.engine.watched import (
     Known,
@@ -153,6 +154,7 @@ class TinyJit(Generic[P, R]):
         _realized(ret)
         return ret
 
+    @alone  # another thread may do a write that waits, and the capture would lack it
     def _capture(self, args: Any, kwargs: Any, bound: bool) -> Any:
         if open_captures():
             raise JitError("having TinyJit inside another TinyJit is not supported")

@@ -1,8 +1,9 @@
 """One lock for what threads share: memory, caches, the tensors that somebody holds.
 
-Expressions are built without it. Whoever computes values, writes in place or replays a captured
-function holds it, so that each of these happens as if no other thread were there. The order in
-which threads come to it is theirs to arrange.
+Whoever computes values, writes in place, traces a function, captures or replays one holds it, so
+that each of these happens as if no other thread were there. The order in which threads come to it
+is theirs to arrange. A function that waits for another thread's values while it is captured waits
+for ever.
 
 So a value is never torn, and a write is all there or not at all. But `a.assign(a + 1)`, `a += 1`
 and `a[i] = v` read what the tensor is, and write what it becomes, in two steps: of two threads that

@@ -249,10 +249,10 @@ class Record:
             matches.begun = begun
             if not stack and kernel is None and self._noted:
                 self._take_notes()
-            stack.append(matches)
-        begun.start_ns = events.now_ns()
-        self._own.spent_ns += begun.start_ns - entered_ns
-        matches.own_ns = self._own.spent_ns
+            begun.start_ns = events.now_ns()
+            self._own.spent_ns += begun.start_ns - entered_ns
+            matches.own_ns = self._own.spent_ns
+            stack.append(matches)  # whole: another thread may stop the record, and close it
         return matches
 
     def end_pass(
