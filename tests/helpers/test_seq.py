@@ -3,6 +3,7 @@ import pickle
 import pytest
 from hypothesis import given, strategies as st
 
+from tinylab.errors import OperandError
 from tinylab.helpers import seq
 
 ints = st.integers(-(2**63), 2**63 - 1)
@@ -89,3 +90,15 @@ def test_count_goes_on_after_pickling():
     numbers = seq.count(5, 2)
     next(numbers)
     assert next(pickle.loads(pickle.dumps(numbers))) == next(numbers) == 7
+
+
+@pytest.mark.parametrize("items", [[None], ["a", "b"], [[1], [2]], (2, None)])
+def test_what_has_no_product_is_told(items):
+    with pytest.raises(OperandError, match="prod: there is no product of"):
+        seq.prod(items)
+
+
+@pytest.mark.parametrize("shape", [("a", 2), (2.5, 3.5), (None, 2), ([2], 3)])
+def test_strides_are_of_sizes(shape):
+    with pytest.raises(OperandError, match="strides_for_shape: a shape is a tuple of sizes"):
+        seq.strides_for_shape(shape)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.tensor.rows_reduce import conv, conv_transpose, normed
 from tinylab import Context, Tensor, nn
-from tinylab.errors import OperandError
+from tinylab.errors import OperandError, ShapeError
 from tinylab.nn.state import get_parameters, get_state_dict
 
 
@@ -134,3 +134,47 @@ def test_network_trains() -> None:
             opt.step()
     assert loss.item() < 0.3
     assert (forward(Tensor(x)).argmax(1) == Tensor(y)).mean().item() > 0.9
+
+
+OTHER = "was made for 4 features"
+FEWER = "needs an input with 2 axes or more"
+# fmt: off
+MISFITS = {
+    "batch 0-d": (lambda: nn.BatchNorm(4), (), FEWER),
+    "batch": (lambda: nn.BatchNorm(4, affine=False), (2, 3), f"{OTHER} along axis 1, not for the 3"),
+    "group 0-d": (lambda: nn.GroupNorm(2, 4), (), FEWER),
+    "group": (lambda: nn.GroupNorm(2, 4, affine=False), (2, 8, 3), OTHER),
+    "instance 0-d": (lambda: nn.InstanceNorm(4), (), FEWER),
+    "instance": (lambda: nn.InstanceNorm(4, affine=False), (2, 8, 3), OTHER),
+    "layer 2d axes": (lambda: nn.LayerNorm2d(4), (2, 4), "needs an input with 4 axes"),
+    "layer 2d": (lambda: nn.LayerNorm2d(4), (2, 3, 5, 5), OTHER),
+    "rms": (lambda: nn.RMSNorm(4), (2, 1), f"{OTHER} along axis -1"),
+    "rms 0-d": (lambda: nn.RMSNorm(4), (), "needs an input with an axis or more"),
+    "lstm 0-d": (lambda: nn.LSTMCell(4, 3), (), FEWER),
+    "lstm": (lambda: nn.LSTMCell(4, 3), (2, 5), OTHER),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("training", [0, 1])
+@pytest.mark.parametrize("name", MISFITS)
+def test_an_input_of_another_shape_is_refused_in_a_sentence(name: str, training: int) -> None:
+    make, shape, says = MISFITS[name]
+    layer = make()
+    says = f"^{type(layer).__name__} {says}"
+    with Context(TRAINING=training), pytest.raises(ShapeError, match=says):
+        layer(Tensor.ones(*shape))
+
+
+def test_the_state_of_an_lstm_is_two_tensors_of_its_size() -> None:
+    cell, x = nn.LSTMCell(4, 3), Tensor.ones(2, 4)
+    for state in (Tensor.ones(2, 3), (Tensor.ones(2, 3),)):
+        with pytest.raises(OperandError, match="the state is two tensors"):
+            cell(x, state)
+    with pytest.raises(ShapeError, match="made for 3 features"):
+        cell(x, (Tensor.ones(2, 3), Tensor.ones(2, 5)))
+
+
+def test_norms_of_an_empty_batch_are_empty() -> None:
+    for layer in (nn.GroupNorm(2, 4), nn.InstanceNorm(4)):
+        assert layer(Tensor.ones(0, 4, 3)).numpy().shape == (0, 4, 3)

@@ -324,3 +324,15 @@ def test_names_of_files_may_be_text_or_paths(tmp_path):
     safe_save({"x": Tensor([1.0])}, tmp_path / "x")
     for name in (str(tmp_path / "x"), tmp_path / "x", Tensor(pathlib.Path(tmp_path / "x"))):
         assert safe_load(name)["x"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("metadata", [{"epoch": 3}, {1: "x"}, {"config": {"width": "4"}}])
+def test_metadata_is_strings_as_other_readers_want_it(tmp_path, metadata):
+    with pytest.raises(FileFormatError, match="metadata holds strings by name, not"):
+        safe_save({"a": Tensor([1.0])}, str(tmp_path / "a"), metadata)
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_tensor_takes_the_place_of_the_metadata(tmp_path):
+    with pytest.raises(FileFormatError, match="keeps its metadata"):
+        safe_save({"__metadata__": Tensor([1.0])}, str(tmp_path / "a"))

@@ -23,8 +23,14 @@ U = TypeVar("U")
 
 
 def prod(x: Iterable[T]) -> T | int:
-    """The product: (2, 3) -> 6, () -> 1."""
-    return functools.reduce(operator.mul, x, 1)
+    """The product: (2, 3) -> 6, () -> 1.
+
+    Raises: OperandError for what has no product.
+    """
+    try:
+        return functools.reduce(operator.mul, x, 1)
+    except TypeError as error:
+        raise OperandError(f"prod: there is no product of {shown(x)}") from error
 
 
 def dedup(x: Iterable[T]) -> list[T]:
@@ -271,9 +277,14 @@ def canonicalize_strides(shape: Sequence[T], strides: Sequence[T]) -> tuple[T, .
     return tuple(zero if size == 1 else st for size, st in zip(shape, strides, strict=True))
 
 
+def _is_size(x: Any) -> bool:
+    """Whether it divides as integers do, symbolic ones too."""
+    return hasattr(x, "__floordiv__") and not isinstance(x, float)
+
+
 def strides_for_shape(shape: Sequence[T]) -> tuple[T, ...]:
     """Row-major strides: (2, 3, 4) -> (12, 4, 1)."""
-    if not isinstance(shape, (list, tuple)) or not all(hasattr(s, "__mul__") for s in shape):
+    if not isinstance(shape, (list, tuple)) or not all(map(_is_size, shape)):
         raise OperandError(f"strides_for_shape: a shape is a tuple of sizes, not {shown(shape)}")
     strides: list[Any] = []
     step: Any = 1

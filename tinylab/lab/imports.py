@@ -1,7 +1,8 @@
 """`import tinygrad` in a cell means tinylab: the cell's import statements are rewritten.
 
-Only statements of the cell change, wherever they stand in it; `sys.modules` is left alone, so an
-installed tinygrad stays what it is for everybody else. What a name means is `compat`'s to say.
+Calls of `__import__` and `import_module` with the name written out are, too. Only the cell changes,
+wherever they stand in it; `sys.modules` is left alone, so an installed tinygrad stays what it is
+for everybody else. What a name means is `compat`'s to say.
 
     from tinygrad.nn import Linear   ->  Linear = compat.take('tinygrad.nn', 'Linear')
     import tinygrad as tg            ->  tg = compat.module('tinygrad')
@@ -10,6 +11,7 @@ installed tinygrad stays what it is for everybody else. What a name means is `co
 from __future__ import annotations
 
 import ast
+from importlib.util import resolve_name
 from typing import Any
 
 from tinylab.compat import is_foreign
@@ -48,6 +50,33 @@ class _Imports(ast.NodeTransformer):
                 statements.extend(_module(node, alias))
         return statements
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        named = getattr(node.func, "attr", None) or getattr(node.func, "id", None)
+        name = _named_module(node) if named in ("import_module", "__import__") else None
+        if name is None or not is_foreign(name):
+            return node
+        # __import__("a.b") looks b up and answers with a.
+        top = named == "__import__" and name != FOREIGN and not _wants_names(node)
+        below = f" and {_COMPAT}.module({FOREIGN!r})" if top else ""
+        (found,) = _at(node, f"{_COMPAT}.module({name!r}){below}")
+        return found.value if isinstance(found, ast.Expr) else node
+
+
+def _wants_names(node: ast.Call) -> bool:
+    """Whether a call of `__import__` has a fromlist."""
+    given = [*node.args[3:4], *(k.value for k in node.keywords if k.arg == "fromlist")]
+    return any(getattr(g, "elts", getattr(g, "value", True)) for g in given)
+
+
+def _named_module(node: ast.Call) -> str | None:
+    """The module that a call names in plain text, relative to the second argument's package."""
+    values = [a.value for a in node.args[:2] if isinstance(a, ast.Constant)]
+    texts = [value for value in values if isinstance(value, str)]
+    if texts and texts[0].startswith("."):
+        return resolve_name(*texts) if len(texts) == 2 and texts[1] else None
+    return texts[0] if texts and texts[0] is values[0] else None
+
 
 def _take(node: ast.stmt, module: str, alias: ast.alias) -> list[ast.stmt]:
     if alias.name == "*":
@@ -63,7 +92,7 @@ def _module(node: ast.stmt, alias: ast.alias) -> list[ast.stmt]:
     return load + _at(node, f"{FOREIGN} = {_COMPAT}.module({FOREIGN!r})")
 
 
-def _at(node: ast.stmt, text: str) -> list[ast.stmt]:
+def _at(node: ast.stmt | ast.expr, text: str) -> list[ast.stmt]:
     """Statements that stand where another one stood."""
     found = ast.parse(text).body
     for statement in found:

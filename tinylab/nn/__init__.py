@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from tinylab.dtype import dtypes
-from tinylab.errors import CreationError, OperandError
+from tinylab.errors import CreationError, OperandError, ShapeError
 from tinylab.helpers.arguments import explained, explained_class
 from tinylab.helpers.context import TRAINING
-from tinylab.helpers.seq import make_tuple
+from tinylab.helpers.seq import make_tuple, prod
 from tinylab.mixin.base import shape_text
 from tinylab.nn import datasets, optim, state
 from tinylab.tensor import Tensor
@@ -51,6 +51,33 @@ def _uniform(bound: float, *shape: int) -> Tensor:
     return Tensor.uniform(*shape, low=-bound, high=bound).clone()
 
 
+def _must_fit(layer: Any, x: Tensor, axis: int, size: Any, least: int) -> None:
+    """An axis of a layer's input must have the size that the layer was made for.
+
+    Raises: ShapeError otherwise, or for fewer axes than the least.
+    """
+    name = type(layer).__name__
+    if x.ndim < least:
+        raise ShapeError(
+            f"{name} needs an input with {'an axis' if least == 1 else f'{least} axes'} or more, "
+            f"not shape {shape_text(x.shape)}"
+        )
+    found = x.shape[axis]
+    if isinstance(found, int) and isinstance(size, int) and found != size:
+        raise ShapeError(
+            f"{name} was made for {size} features along axis {axis}, "
+            f"not for the {found} of shape {shape_text(x.shape)}"
+        )
+
+
+def _scaled_channels(y: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """(N, C, …) times a weight and plus a bias for each channel, where there are any."""
+    if weight is None or bias is None:
+        return y
+    shape = (1, -1, *(1 for _ in y.shape[2:]))
+    return y * weight.reshape(shape) + bias.reshape(shape)
+
+
 @explained_class
 class BatchNorm:
     """Mean 0 and variance 1 for each channel over the batch, then a learned scale and shift.
@@ -59,6 +86,7 @@ class BatchNorm:
 
     (N, C, …) -> (N, C, …)
 
+    Raises: ShapeError for another number of channels.
     Source: Ioffe, Szegedy, "Batch Normalization", 2015.
     """
 
@@ -70,6 +98,7 @@ class BatchNorm:
         track_running_stats: bool = True,
         momentum: float = 0.1,
     ) -> None:
+        self.num_features = sz
         self.eps, self.track_running_stats, self.momentum = eps, track_running_stats, momentum
         self.weight: Tensor | None = Tensor.ones(sz) if affine else None
         self.bias: Tensor | None = Tensor.zeros(sz) if affine else None
@@ -89,6 +118,7 @@ class BatchNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise the channels."""
+        _must_fit(self, x, 1, self.num_features, 2)
         mean, var = self.calc_stats(x)
         if self.track_running_stats and TRAINING.value:
             self._remember(x, mean.detach(), var.detach())
@@ -268,6 +298,7 @@ class GroupNorm:
 
     (N, C, …) -> (N, C, …)
 
+    Raises: ShapeError for another number of channels.
     Source: Wu, He, "Group Normalization", 2018.
     """
 
@@ -282,12 +313,11 @@ class GroupNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise the groups of channels."""
-        grouped = x.reshape(x.shape[0], self.num_groups, -1)
+        _must_fit(self, x, 1, self.num_channels, 2)
+        size = prod((self.num_channels // self.num_groups, *x.shape[2:]))
+        grouped = x.reshape(x.shape[0], self.num_groups, size)
         y = grouped.layernorm(eps=self.eps).reshape(x.shape)
-        if self.weight is None or self.bias is None:
-            return y
-        shape = (1, -1, *(1 for _ in x.shape[2:]))
-        return y * self.weight.reshape(shape) + self.bias.reshape(shape)
+        return _scaled_channels(y, self.weight, self.bias)
 
 
 @explained_class
@@ -296,6 +326,7 @@ class InstanceNorm:
 
     (N, C, …) -> (N, C, …)
 
+    Raises: ShapeError for another number of channels.
     Source: Ulyanov, Vedaldi, Lempitsky, "Instance Normalization", 2016.
     """
 
@@ -306,11 +337,10 @@ class InstanceNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise the channels of each example."""
-        y = x.reshape(x.shape[0], self.num_features, -1).layernorm(eps=self.eps).reshape(x.shape)
-        if self.weight is None or self.bias is None:
-            return y
-        shape = (1, -1, *(1 for _ in x.shape[2:]))
-        return y * self.weight.reshape(shape) + self.bias.reshape(shape)
+        _must_fit(self, x, 1, self.num_features, 2)
+        flat = x.reshape(x.shape[0], self.num_features, prod(x.shape[2:]))
+        y = flat.layernorm(eps=self.eps).reshape(x.shape)
+        return _scaled_channels(y, self.weight, self.bias)
 
 
 @explained_class
@@ -352,10 +382,17 @@ class LayerNorm2d(LayerNorm):
     """`LayerNorm` over the channels of a plane.
 
     (N, C, H, W) -> (N, C, H, W)
+
+    Raises: ShapeError for another number of channels or of axes.
     """
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise the channels."""
+        if x.ndim != 4:
+            raise ShapeError(
+                f"LayerNorm2d needs an input with 4 axes, (N, C, H, W), not {shape_text(x.shape)}"
+            )
+        _must_fit(self, x, 1, self.normalized_shape[0], 4)
         return super().__call__(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
@@ -363,6 +400,7 @@ class LayerNorm2d(LayerNorm):
 class RMSNorm:
     """Root mean square 1 over the last axis, then a learned scale.
 
+    Raises: ShapeError where that axis has another size than the scale.
     Source: Zhang, Sennrich, "Root Mean Square Layer Normalization", 2019.
     """
 
@@ -372,6 +410,8 @@ class RMSNorm:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise the last axis."""
+        if self.weight is not None:
+            _must_fit(self, x, -1, self.weight.shape[0], 1)
         wide = x.float()
         y = (wide * (wide.square().mean(-1, keepdim=True) + self.eps).rsqrt()).cast(x.dtype)
         return y if self.weight is None else y * self.weight
@@ -404,6 +444,7 @@ class LSTMCell:
 
     (N, input_size), state of two (N, hidden_size) -> two (N, hidden_size)
 
+    Raises: ShapeError for other sizes.
     Source: Hochreiter, Schmidhuber, "Long Short-Term Memory", 1997.
     """
 
@@ -416,6 +457,11 @@ class LSTMCell:
 
     def __call__(self, x: Tensor, hc: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Take one step: (hidden state, cell state)."""
+        _must_fit(self, x, 1, self.weight_ih.shape[1], 2)
+        if isinstance(hc, Tensor) or (hc is not None and len(hc) != 2):
+            raise OperandError("LSTMCell: the state is two tensors, (hidden state, cell state)")
+        for held in hc or ():
+            _must_fit(self, held, 1, self.weight_hh.shape[1], 2)
         if hc is None:
             zero = Tensor.zeros(x.shape[0], self.weight_hh.shape[1], dtype=x.dtype, device=x.device)
             hc = (zero, zero)

@@ -36,6 +36,7 @@ safe_dtypes: dict[str, DType] = {
     "F8_E4M3FNUZ": dtypes.fp8e4m3fnuz,
     "F8_E5M2FNUZ": dtypes.fp8e5m2fnuz,
 }
+_METADATA = "__metadata__"
 inverse_safe_dtypes: dict[DType, str] = {v: k for k, v in safe_dtypes.items()}
 
 
@@ -75,7 +76,7 @@ def safe_load(fn: Tensor) -> dict[str, Tensor]:
     return {
         name: _read_one(data, begin, name, info)
         for name, info in header.items()
-        if name != "__metadata__"
+        if name != _METADATA
     }
 
 
@@ -103,8 +104,16 @@ def safe_save(
 ) -> None:
     """Write tensors to a safetensors file, whole or not at all.
 
-    Raises: FileFormatError for a weak type.
+    metadata: strings by name; other readers take nothing else.
+
+    Raises: FileFormatError for a weak type, and for names and metadata that are no strings.
     """
+    for key, value in (metadata or {}).items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise FileFormatError(
+                f"metadata holds strings by name, not {shown(value)} by {shown(key)}",
+                help="write json.dumps(value), and read it with json.loads",
+            )
     for name, t in tensors.items():
         if not isinstance(name, str) or not isinstance(t, Tensor):
             raise FileFormatError(
@@ -112,13 +121,15 @@ def safe_save(
                 help="give a dict of strings and tensors, as get_state_dict makes one",
             )
     realize_all(list(tensors.values()))
-    header: dict[str, Any] = {} if metadata is None else {"__metadata__": metadata}
+    header: dict[str, Any] = {} if metadata is None else {_METADATA: metadata}
     parts, offset = [], 0
     for name, t in tensors.items():
         if t.dtype not in inverse_safe_dtypes:
             raise FileFormatError(
                 f"{name!r} has type {t.dtype}, which a file cannot hold", help="cast it"
             )
+        if name == _METADATA:
+            raise FileFormatError(f"{_METADATA!r} is where a file keeps its metadata, no tensor")
         data = t._shared_bytes()
         header[name] = {
             "dtype": inverse_safe_dtypes[t.dtype],
