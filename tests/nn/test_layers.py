@@ -141,7 +141,7 @@ FEWER = "needs an input with 2 axes or more"
 # fmt: off
 MISFITS = {
     "batch 0-d": (lambda: nn.BatchNorm(4), (), FEWER),
-    "batch": (lambda: nn.BatchNorm(4, affine=False), (2, 3), f"{OTHER} along axis 1, not for the 3"),
+    "batch": (lambda: nn.BatchNorm(4, affine=False), (2, 3), f"{OTHER} along axis 1, not"),
     "group 0-d": (lambda: nn.GroupNorm(2, 4), (), FEWER),
     "group": (lambda: nn.GroupNorm(2, 4, affine=False), (2, 8, 3), OTHER),
     "instance 0-d": (lambda: nn.InstanceNorm(4), (), FEWER),
