@@ -108,10 +108,9 @@ def _tensor(data: Bytes, start: int, entry: _Entry) -> Tensor:
     return ggml_data_to_tensor(raw, count, entry.kind).reshape(entry.shape)
 
 
-# Types that tinylab cannot read: they are of the past, or too new to be sure of.
+# Types of the past, which tinylab cannot read.
 _OTHERS = {
     4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8", 36: "IQ4_NL_4_4",
-    41: "Q1_0",
 }  # fmt: skip
 
 

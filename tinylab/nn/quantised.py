@@ -76,7 +76,13 @@ def _spread(x: Tensor, count: int) -> Tensor:
     return x.unsqueeze(-1).expand(*x.shape, count // x.shape[1]).flatten(1)
 
 
-# *** blocks of 32
+# *** blocks of 32, and of 128
+
+
+def _q1_0(b: Tensor) -> Tensor:
+    """A bit for each number, its sign: d or -d."""
+    d = _half(b, 0)
+    return _bits(b[:, 2:]).ne(0).where(d, -d)
 
 
 def _q4_0(b: Tensor) -> Tensor:
@@ -344,4 +350,5 @@ BLOCKS: dict[int, Block] = {
     35: Block("TQ2_0", 256, 66, _tq2_0),
     39: Block("MXFP4", 32, 17, _mxfp4),
     40: Block("NVFP4", 64, 36, _nvfp4),
+    41: Block("Q1_0", 128, 18, _q1_0),
 }
