@@ -28,15 +28,16 @@ def slices(draw: Draw, size: int) -> slice:
 
 @st.composite
 def indices(draw: Draw, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Numbers, slices, None, an ellipsis, and arrays that broadcast together, or one mask."""
+    """Numbers, slices, None, True, an ellipsis, arrays that broadcast together, or one mask."""
     found: list[Any] = []
     common = tuple(draw(st.lists(st.integers(1, 3), max_size=2)))
     axis, dotted = 0, draw(st.booleans())
     while axis < len(shape):
         size = shape[axis]
-        kind = draw(st.sampled_from(["slice", "slice", "number", "array", "none", "dots", "mask"]))
-        if kind == "none":
-            found.append(None)
+        kinds = ["slice", "slice", "number", "array", "none", "true", "dots", "mask"]
+        kind = draw(st.sampled_from(kinds))
+        if kind in ("none", "true"):
+            found.append(None if kind == "none" else True)
             continue
         if kind == "dots" and dotted:
             dotted = False

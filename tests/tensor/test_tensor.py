@@ -273,7 +273,6 @@ ERRORS = {
     "bound place": (lambda: Tensor.ones(8, 4)[Variable("n", 1, 16).bind(8)], ShapeError, "make it 8 to 9 of 8"),
     "shapes": (lambda: Tensor.ones(2).expand((), (-1, -1)), ShapeError, "give sizes one by one"),
     "too large": (lambda: Tensor.ones(2**40, 2**40).contiguous().realize(), MemoryError, "Allocation of"),
-    "bools": (lambda: Tensor.ones(2)[True, 0], IndexingError, "beside other bools, numbers"),
     "float index": (lambda: Tensor.ones(2)[1.5], IndexError, "float indexing is not supported"),
     "float tensor": (lambda: Tensor.ones(2)[Tensor([1.0])], IndexingError, "indexing is not supp"),
     "dot": (lambda: Tensor.ones(2, 3) @ Tensor.ones(2, 3), RuntimeError, r"cannot dot \(2, 3\) and"),
@@ -312,7 +311,13 @@ def test_errors(name: str) -> None:
         call()
 
 
-BOOLS = [True, False, np.True_, (slice(None), True), (..., False), (None, True, slice(0, 1))]
+BOOLS = [
+    True, False, np.True_, (slice(None), True), (..., False), (None, True, slice(0, 1)),
+    (True, 0), (0, True), (False, 0), (slice(None), 0, True), (0, slice(1, None), True),
+    (True, np.array([0, 1, 1])), (np.array([True, False]), True), (False, np.array([0])),
+    (True, slice(None), np.array([2, 0])), np.array(True), np.array(False), (True, False),
+    (np.array([0, 1]), ..., np.array([2, 0])), (slice(None), np.array([0, 1]), ..., True),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("index", BOOLS, ids=str)

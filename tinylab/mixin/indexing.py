@@ -41,13 +41,16 @@ class AxisIndex(NamedTuple):
     """What an index does to one axis of the source (or, with kind "new", to none).
 
     kind is slice, place, tensor or new; box is (begin, end) into the axis, step is not 0. A new
-    axis has size 1; one of a False has none of it, box (0, 0).
+    axis has size 1; one of a False has none of it, box (0, 0). tensor: the places that are picked,
+    also of the new axis of a bool that stands beside other places. apart: an ellipsis for no axis
+    at all stands before it.
     """
 
     kind: str
     box: tuple[Size, Size] = (0, 1)
     step: int = 1
     tensor: Any = None
+    apart: bool = False
 
 
 class IndexingMixin(ScanMixin):
@@ -62,11 +65,10 @@ class IndexingMixin(ScanMixin):
         """
         plan = parse_index(self, indices)
         view = slice_view(self, plan)
-        tensors = [p for p in plan if p.kind == "tensor"]
-        if not tensors:
+        places: list[Self] = [p.tensor for p in plan if p.tensor is not None]
+        if not places:
             return view
         first, axes = tensor_axes(plan)
-        places: list[Self] = [p.tensor for p in tensors]
         return _gather_axes(view, axes, places, first)
 
     def _whole(self) -> Self:
@@ -279,7 +281,8 @@ def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
     items = [_as_item(x, i) for i in given]
     if sum(i is Ellipsis for i in items) > 1:
         raise IndexingError(f"indices can only have a single ellipsis ('...'), in {indices}")
-    _check_bools(items)
+    # True and False alone make an axis of size 1 and 0; beside places they join those.
+    joined = sum(i is not None and not isinstance(i, (slice, EllipsisType)) for i in items) > 1
     used = sum(_axes_used(i) for i in items)
     if used > x.ndim:
         raise IndexingError(f"too many indices: {used} for shape {shape_text(x.shape)}")
@@ -288,24 +291,15 @@ def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
     plan: list[AxisIndex] = []
     axis = 0
     given = [*given[:at], *fill, *given[at + 1 :]]
-    for item, raw in zip([*items[:at], *fill, *items[at + 1 :]], given, strict=True):
-        entries = _entries(x, item, axis)
+    for k, item in enumerate([*items[:at], *fill, *items[at + 1 :]]):
+        entries, raw = _entries(x, item, axis, joined), given[k]
+        if k == at and not fill and entries:
+            entries[0] = entries[0]._replace(apart=True)
         if item is not raw and not isinstance(item, bool) and item.dtype is not dtypes.bool:
             _check_places(raw, x.shape[axis], axis)
         plan += entries
         axis += sum(e.kind != "new" for e in entries)
     return plan
-
-
-def _check_bools(items: Sequence[Any]) -> None:
-    """True and False alone make an axis of size 1 and 0; beside places they would join those."""
-    if any(isinstance(i, bool) for i in items):
-        others = [i for i in items if i is not None and not isinstance(i, (slice, EllipsisType))]
-        if len(others) > 1:
-            raise IndexingError(
-                "a bool beside other bools, numbers or tensors is not supported as an index",
-                help="index in two steps: x[True][...]",
-            )
 
 
 def _check_places(places: Any, size: Size, axis: int) -> None:
@@ -324,7 +318,9 @@ def _check_places(places: Any, size: Size, axis: int) -> None:
 def _as_item(x: Any, item: Any) -> Any:
     """Lists, tuples, ranges and numpy arrays as tensors."""
     if isinstance(item, (list, tuple, range)) or type(item).__name__ == "ndarray":
-        return x._index_tensor(list(item) if isinstance(item, range) else item)
+        return _as_item(x, x._index_tensor(list(item) if isinstance(item, range) else item))
+    if isinstance(item, Primitives) and item.dtype is dtypes.bool and item.shape == ():
+        return bool(x._known_count(item))
     if isinstance(item, (int, slice, type(None), EllipsisType, Primitives)):
         return item
     if type(item).__module__ == "numpy" and type(item).__name__ in ("bool", "bool_"):
@@ -345,11 +341,12 @@ def _axes_used(item: Any) -> int:
     return 1
 
 
-def _entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:
+def _entries(x: Any, item: Any, axis: int, joined: bool) -> list[AxisIndex]:
     if item is None:
         return [AxisIndex("new")]
     if isinstance(item, bool):
-        return [AxisIndex("new", (0, int(item)))]
+        place = x._iota(1, dtypes.int32).shrink(((0, int(item)),)) if joined else None
+        return [AxisIndex("new", (0, 1 if joined else int(item)), tensor=place)]
     size = x.shape[axis]
     if isinstance(item, slice):
         return [_slice_entry(item, size)]
@@ -452,19 +449,19 @@ def _strided(x: S, axis: int, step: int) -> S:
 def tensor_axes(plan: Sequence[AxisIndex]) -> tuple[int, list[int]]:
     """(where the indexed axes go, the indexed axes of the view).
 
-    Tensors that stand together are replaced in place; apart (a number counts as a tensor), they go
-    first.
+    Tensors that stand together are replaced in place; apart (a number counts as a tensor, and an
+    ellipsis parts them even where it stands for no axis), they go first.
     """
-    kinds = [p.kind for p in plan]
-    advanced = [i for i, k in enumerate(kinds) if k in ("tensor", "place")]
-    together = advanced[-1] - advanced[0] + 1 == len(advanced)
+    advanced = [i for i, p in enumerate(plan) if p.kind == "place" or p.tensor is not None]
+    among = plan[advanced[0] : advanced[-1] + 1]
+    together = len(among) == len(advanced) and not any(p.apart for p in among[1:])
     axes, at, first = [], 0, None
-    for i, kind in enumerate(kinds):
+    for i, p in enumerate(plan):
         if i == advanced[0]:
             first = at
-        if kind == "tensor":
+        if p.tensor is not None:
             axes.append(at)
-        at += kind != "place"
+        at += p.kind != "place"
     return (first or 0) if together else 0, axes
 
 

@@ -273,8 +273,8 @@ def setitem(t: Tensor, indices: Any, v: Any) -> None:
     view = slice_view(t, plan)
     if math.prod(view.shape) == 0:
         return
-    if any(p.kind == "tensor" for p in plan):
-        if any(0 in p.tensor.shape for p in plan if p.kind == "tensor"):
+    if any(p.tensor is not None for p in plan):
+        if any(0 in p.tensor.shape for p in plan if p.tensor is not None):
             return  # a mask that is nowhere true
         new = _with_elements(view, plan, v)
     elif inner is not None:
@@ -306,7 +306,7 @@ def _across_shards(
         places = range(*entry.box)[:: entry.step]
         picked = t._iota(len(places), dtypes.int32) * places.step + places.start
     index = AxisIndex("tensor", (0, size), tensor=picked)
-    others = any(p.kind == "tensor" for p in plan)
+    others = any(p.tensor is not None for p in plan)
     if others and entry.kind == "slice":
         return plan, None
     if others:
@@ -330,7 +330,7 @@ def _with_elements(view: Any, plan: Any, v: Any) -> Any:
     """The region of a write by tensors with the new elements in it; of several the last stays."""
     first, axes = tensor_axes(plan)
     view = view._whole() if len(axes) > 1 else view
-    tensors = [p.tensor for p in plan if p.kind == "tensor"]
+    tensors = [p.tensor for p in plan if p.tensor is not None]
     rest = [i for i in range(view.ndim) if i not in axes]
     others = tuple(view.shape[i] for i in rest)
     places = flat_places(tensors, [view.shape[a] for a in axes])
