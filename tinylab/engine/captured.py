@@ -25,10 +25,11 @@ from tinylab.engine.dependencies import in_stretches
 from tinylab.engine.graph import batched, kind_of
 from tinylab.engine.launch import Step, copy_step, program_step
 from tinylab.engine.locking import alone
+from tinylab.engine.results import Outcome, Outcomes, seen_anew
 from tinylab.errors import JitError
 from tinylab.helpers.context import DEBUG, JIT
 from tinylab.mixin.base import Size
-from tinylab.opcodes import GroupOp, Ops
+from tinylab.opcodes import Ops
 from tinylab.schedule.effects import called_with
 from tinylab.schedule.plan_memory import may_be_cut, pack, rounded
 from tinylab.trace import events
@@ -138,11 +139,14 @@ class CapturedJit:
     followers: Followers = field(default_factory=Followers)
     _is_free: bool = field(default=False, init=False)
     _lasting: _Lasting = field(init=False)
+    # By buffer: what its results look at, and where in memory they are in a call.
+    _outcomes: dict[UOp, tuple[Outcomes, list[Result]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.steps = [self._with_own_values(s) for s in self.steps]
         self.launchers = batched(self.steps, self.numbers, self.native)
         self._lasting = self._find_lasting()
+        self._outcomes = self._find_outcomes()
         # The memory of the captured call goes, except for what stays in use.
         self.steps = [replace(s, buffers=[]) for s in self.steps]
 
@@ -170,6 +174,15 @@ class CapturedJit:
             {self.memory[n].base for n in kept},
             sorted({wholes.get(n, n) for n in outs & given}),
         )
+
+    def _find_outcomes(self) -> dict[UOp, tuple[Outcomes, list[Result]]]:
+        by_buffer: dict[UOp, list[Result]] = {}
+        for r in self.results:
+            by_buffer.setdefault(r.buffer, []).append(r)
+        return {
+            old: (Outcomes(old, [] if self.bound else [r.view for r in group]), group)
+            for old, group in by_buffer.items()
+        }
 
     # *** to look at, to keep
 
@@ -223,6 +236,8 @@ class CapturedJit:
         for whole in wholes:
             if whole.is_initialized():
                 whole.deallocate()
+        for outcomes, _ in self._outcomes.values():
+            outcomes.forget()
         self._is_free = True
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -238,7 +253,7 @@ class CapturedJit:
 
         tensors: which the inputs are; they see what is written to their memory.
         """
-        nodes = self._place(input_uops)
+        placed = self._place(input_uops)
         lasting = self._lasting
         written = lasting.written
         if lasting.given:
@@ -247,39 +262,40 @@ class CapturedJit:
         for compute in before_replay:
             compute(replay)
         self._run(var_vals)
-        for result in self.results:
-            if result.kept:
-                own = memories_of(nodes[result.buffer])
-                for m, number in zip(own, result.numbers, strict=True):
-                    m.copy_from(self.memory[number])
         sizes = {old: old.src[0].bind(var_vals[name]) for name, old in self.bound.items()}
-        views = {id(r.tensor): seen_anew(r.view, nodes[r.buffer], sizes) for r in self.results}
+        views: dict[int, UOp] = {}
+        for outcome, group in placed:
+            if group[0].kept:
+                for m, number in zip(outcome.memory, group[0].numbers, strict=True):
+                    m.copy_from(self.memory[number])
+            seen = outcome.views or [seen_anew(r.view, outcome.node, sizes) for r in group]
+            for r, view in zip(group, seen, strict=True):
+                views[id(r.tensor)] = view
         for t, view, n in self.given:
             views[id(t)] = seen_anew(view, input_uops[n], sizes)
         return rebuilt(self.ret, lambda t: type(t)(views.get(id(t), t.uop)))
 
-    def _place(self, given: Sequence[UOp]) -> dict[UOp, UOp]:
-        """Put inputs and fresh memory for results in their places; the nodes of the latter."""
+    def _place(self, given: Sequence[UOp]) -> list[tuple[Outcome, list[Result]]]:
+        """Put inputs and fresh memory for results in their places; the latter with their nodes."""
         memory = self.memory
         given_memory = (m for node in given for m in memories_of(node))
         for number, m in zip(self.inputs, given_memory, strict=True):
             memory[number] = filled(m)
-        nodes: dict[UOp, UOp] = {}
-        for result in self.results:
-            old = result.buffer
-            if old not in nodes:
-                new = nodes[old] = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
-                fresh = [m.allocate() for m in memories_of(new)]
-                if not result.kept:
-                    for number, m in zip(result.numbers, fresh, strict=True):
-                        memory[number] = m
+        placed = []
+        for outcomes, group in self._outcomes.values():
+            numbers = group[0].numbers
+            outcome = outcomes.next(memory[numbers[0]])
+            placed.append((outcome, group))
+            if not group[0].kept:
+                for number, m in zip(numbers, outcome.memory, strict=True):
+                    memory[number] = m
         for p in self.pieces:
             memory[p.number] = memory[p.whole].view(p.size, p.dtype, p.offset).ensure_allocated()
         if self._is_free:
             for n in self.scratch:
                 memory[n].ensure_allocated()
             self._is_free = False
-        return nodes
+        return placed
 
     def _run(self, var_vals: dict[str, int]) -> None:
         if DEBUG >= 1 and len(self.steps) >= 10:
@@ -292,19 +308,6 @@ class CapturedJit:
             return
         for launcher in self.launchers:
             launcher.run(self.memory, var_vals)
-
-
-def seen_anew(view: UOp, buffer: UOp, sizes: dict[UOp, UOp]) -> UOp:
-    """The same view of another buffer, its variables bound anew."""
-    chain = []
-    through = (Ops.DETACH, Ops.BITCAST, Ops.AFTER, Ops.UNSHARD)
-    while view.op in GroupOp.Movement or view.op in through:
-        chain.append(view)
-        view = view.src[0]
-    for step in reversed(chain):
-        if step.op is not Ops.AFTER:
-            buffer = step.replace(src=(buffer, *step.src[1:]))
-    return buffer.substitute(sizes, walk=True) if sizes else buffer
 
 
 def storage_below(view: UOp) -> UOp:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -177,13 +177,14 @@ class Live:
         return list(self._waiting.touching(written, used).values())
 
     def lying_in(
-        self, memory: Iterable[object], memory_of: Callable[[UOp], Iterable[object]]
+        self, memory: Collection[object], memory_of: Callable[[UOp], Iterable[object]]
     ) -> list[Any]:
         """The tensors whose values lie in some of the memory, after one of the above."""
+        if not memory:
+            return []
         for key in list(self._stored):  # tensors come and go at any time, here too
-            ref = self._stored.get(key)
+            ref = self._stored.pop(key, None)  # it is filed nowhere else
             tensor = None if ref is None else ref()
-            self._drop(key)
             if ref is not None and tensor is not None:
                 self._memory[key] = tuple(map(id, memory_of(tensor.uop)))
                 for place in self._memory[key]:
@@ -219,11 +220,11 @@ class Live:
 
     def _drop(self, key: int) -> None:
         self._waiting.drop(key)
+        self._stored.pop(key, None)
         entry = self._filed.pop(key, None)
         if entry is not None:
             for n in self._places(entry.marks):
                 self._by_bit[n].pop(key, None)
-        self._stored.pop(key, None)
         for place in self._memory.pop(key, ()):
             there = self._by_memory.get(place)
             if there is not None:

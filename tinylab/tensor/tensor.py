@@ -79,7 +79,11 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         if requires_grad is not None:
             deprecated("requires_grad", "is_param_()", frames=4)
             self.is_param = bool(requires_grad)
-        self.uop = _data_uop(data, canonical(device), None if dtype is None else to_dtype(dtype))
+        if device is None and dtype is None and isinstance(data, UOp):
+            self.uop = data  # a way of its own: each result of a replay is made here
+        else:
+            wanted = None if dtype is None else to_dtype(dtype)
+            self.uop = _data_uop(data, canonical(device), wanted)
         live.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
