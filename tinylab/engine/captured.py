@@ -11,6 +11,7 @@ Each piece of memory that the captured steps use has a number and a role:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
@@ -28,6 +29,7 @@ from tinylab.engine.locking import alone
 from tinylab.engine.results import Outcome, Outcomes, seen_anew
 from tinylab.errors import JitError
 from tinylab.helpers.context import DEBUG, JIT
+from tinylab.helpers.interrupts import held_back
 from tinylab.mixin.base import Size
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import called_with
@@ -306,8 +308,11 @@ class CapturedJit:
                 for s, numbers in zip(self.steps, self.numbers, strict=True):
                     launch.run_step(s.step.with_values(var_vals), [self.memory[n] for n in numbers])
             return
-        for launcher in self.launchers:
-            launcher.run(self.memory, var_vals)
+        # All of them or none, so that state is never half moved on; native launches are short.
+        together = all(launcher.graphed for launcher in self.launchers)
+        with held_back() if together else contextlib.nullcontext():
+            for launcher in self.launchers:
+                launcher.run(self.memory, var_vals)
 
 
 def storage_below(view: UOp) -> UOp:
