@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +93,56 @@ def test_the_setting_records_a_process_and_the_command_lists_differences(
     assert cli.main(["replay", str(path)]) == 1
     assert "was none" in capsys.readouterr().out
     assert cli.main(["replay", str(tmp_path / "none")]) == 2
+
+
+def in_revision(root: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """What the command of a revision says: its package stands in a folder of its own."""
+    env = {**os.environ, "PYTHONPATH": str(root), **more}
+    return subprocess.run(
+        [sys.executable, *words], cwd=root, env=env, capture_output=True, text=True
+    )
+
+
+def revision(root: Path) -> Path:
+    """A copy of this one."""
+    package = Path(tinylab.__file__).parent
+    shutil.copytree(package, root / "tinylab", ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+def test_kernels_of_one_revision_are_held_against_another(tmp_path: Path) -> None:
+    old, new, path = revision(tmp_path / "old"), revision(tmp_path / "new"), tmp_path / "kernels"
+    code = (
+        "import tinylab; print(tinylab.__file__); a = tinylab.Tensor.empty(64, 64).realize();"
+        "(a @ a).relu().realize(); (a.exp().sum(1) * 3).realize()"
+    )
+    how = {"CAPTURE_PROCESS_REPLAY": "1", "PROCESS_REPLAY_FILE": str(path)}
+    ran = in_revision(old, "-c", code, **how)
+    assert ran.stdout.startswith(str(old)), ran.stderr
+    count = len(path.read_text().splitlines())
+    assert count == 2
+
+    same = in_revision(new, "-m", "tinylab", "replay", str(path))
+    assert (same.returncode, same.stdout) == (0, "0 differences, 0 kernels skipped\n"), same.stderr
+
+    heuristic = new / "tinylab/codegen/opt/heuristic.py"
+    text = heuristic.read_text()
+    none = "\n\ndef hand_coded_optimizations(k: Scheduler) -> Scheduler:\n    return k\n"
+    heuristic.write_text(text + none)
+    found = in_revision(new, "-m", "tinylab", "replay", str(path))
+    assert found.returncode == 1, found.stderr
+    assert found.stdout.count(": opts\n") == found.stdout.count("  is  none\n") == count
+    assert found.stdout.endswith(f"{count} differences, 0 kernels skipped\n")
+
+    heuristic.write_text(text)
+    table = new / "tinylab/renderer/llvm_alu.py"
+    table.write_text(table.read_text().replace("fadd", "fsub"))
+    found = in_revision(new, "-m", "tinylab", "replay", str(path))
+    assert found.returncode == 1, found.stderr
+    # The product has fused additions only.
+    assert found.stdout.startswith("r_64_16_4: source\n")
+    assert "fsub" in found.stdout
+    assert found.stdout.endswith("1 difference, 0 kernels skipped\n")
 
 
 # *** rows
