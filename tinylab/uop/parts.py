@@ -101,7 +101,7 @@ class PartMethods(AboveMethods):
         if self.axis is not None:
             raise ShardError(
                 f"mselect picks one of equal copies, and this value is cut along axis {self.axis}",
-                help="each device's part is a copy of its own below: x.unsharded_base.mselect(0)",
+                help="realized, its parts stand below: x.unsharded_base.mselect(0)",
             )
         if not isinstance(arg, int) or not 0 <= arg < len(places):
             raise ShardError(f"mselect: {arg!r} is none of 0 to {len(places) - 1}")
