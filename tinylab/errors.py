@@ -178,6 +178,10 @@ class AllocationError(DeviceError, MemoryError):
     """Memory that a device does not have."""
 
 
+class LostValueError(TinylabError, RuntimeError):
+    """A value whose sources were overwritten before a run that ended early came to it."""
+
+
 class BoundsError(DeviceError, IndexError):
     """A load or store outside its buffer, seen by a device that checks."""
 

@@ -14,6 +14,7 @@ from tinylab.device.buffer import (
     Allocator as Allocator,
     Buffer as Buffer,
     BufferSpec as BufferSpec,
+    LostBuffer as LostBuffer,
     LRUAllocator as LRUAllocator,
     Owner as Owner,
 )

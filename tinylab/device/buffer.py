@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from tinylab.device.registry import Device
 from tinylab.dtype import DType, dtypes
-from tinylab.errors import AllocationError, BufferError, ContractError, DeviceError
+from tinylab.errors import (
+    AllocationError,
+    BufferError,
+    ContractError,
+    DeviceError,
+    LostValueError,
+)
 from tinylab.helpers.context import DEBUG, LRU, MAX_BUFFER_SIZE
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.memory import flat_mv
@@ -323,6 +329,27 @@ class Buffer:
                 help="run_linear(linear, var_vals) computes it",
             )
         raise BufferError(f"{self} has no memory to read", help="allocate it first")
+
+
+class LostBuffer(Buffer):
+    """In place of memory that somebody would still have read, and that holds something else now.
+
+    Raises: LostValueError, with these words, whenever it is used.
+    """
+
+    def __init__(self, device: str, size: int, dtype: DType, message: str, help: str) -> None:
+        super().__init__(device, size, dtype)
+        self._words = message, help
+
+    def allocate(self, opaque: Any = None, external_ptr: int | None = None) -> Buffer:
+        """Nothing brings it back."""
+        raise LostValueError(*self._words)
+
+    def _need(self) -> Any:
+        raise LostValueError(*self._words)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise LostValueError(*self._words)
 
 
 def _count_memory(device: str, change: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -74,10 +75,17 @@ DeviceType = TypeVar("DeviceType", bound="Compiled[Any]")
 
 
 class Program(Generic[DeviceType]):
-    """Machine code loaded on a device; calling it runs it."""
+    """Machine code loaded on a device; calling it runs it.
+
+    all_or_nothing: whether a call that ends early (Ctrl-C, an error) has either left memory as it
+    was, or is over, and `done` says so: it holds something then. Whoever wants to know empties it.
+    """
+
+    all_or_nothing = False
 
     def __init__(self, dev: DeviceType, obj: TinyELF) -> None:
         self.dev, self.obj, self.name = dev, obj, obj.name
+        self.done: deque[Any] = deque(maxlen=1)
 
     def __call__(
         self,

@@ -38,7 +38,7 @@ class CapturedStep:
     @property
     def ins(self) -> tuple[int, ...]:
         """Places of the arguments that are read."""
-        return (1,) if self.step.code is None else self.step.code.arg.ins
+        return self.step.ins
 
 
 @dataclass

@@ -13,6 +13,7 @@ from tinylab.device import Buffer, Program
 from tinylab.engine.buffers import Arguments, device_of
 from tinylab.engine.capture import open_captures
 from tinylab.engine.compile import compiling, get_runtime, lower_kernel
+from tinylab.engine.progress import Progress
 from tinylab.helpers.context import DEBUG, VALIDATE_WITH_CPU
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.text import ansipad, colored, size_to_str, time_to_str
@@ -48,6 +49,11 @@ class Step:
     methods: tuple[Any, ...] = ()  # the tensor methods that it comes from
     ast: UOp | None = None  # the kernel before its opts
 
+    @property
+    def ins(self) -> tuple[int, ...]:
+        """Places of the arguments that are read."""
+        return (1,) if self.code is None else self.code.arg.ins
+
     def with_values(self, var_vals: dict[str, int]) -> Step:
         """The step for these values of its variables.
 
@@ -59,12 +65,6 @@ class Step:
         sizes, group = self.info.launch_dims(values)
         vals = self.info.vals(values)
         return replace(self, global_size=sizes, local_size=group, vals=vals)
-
-
-class Progress:
-    """How far a run of a plan came."""
-
-    begun = False  # whether a step may have changed memory
 
 
 @dataclass
@@ -109,18 +109,23 @@ class Plan:
         buffers = self.arguments.allocate(inputs, own)
         for capture in open_captures():
             capture.add(self, buffers, own.values(), var_vals)
-        if progress is not None:
-            progress.begun = True
-        for call, step in zip(self.schedule.linear.src, self.steps, strict=True):
+        calls, steps = self.schedule.linear.src, self.steps
+
+        def launch(number: int) -> None:
+            call, step = calls[number], steps[number]
             used = [buffers[n] for n in step.arguments]
             now = step.with_values(var_vals)
             if not VALIDATE_WITH_CPU or call.src[0].op is not Ops.SINK or _on_cpu(step):
                 run_step(now, used, in_jit, counted)
-                continue
+                return
             # By name: comparing stands above launching, and is seldom wanted.
             checks = importlib.import_module("tinylab.engine.validate")
             run = functools.partial(run_step, now, used, in_jit, counted)
             checks.validated(now, call.src[0], used, var_vals, run)
+
+        progress = Progress() if progress is None else progress
+        progress.plan, progress.own, progress.buffers = self, own, buffers
+        progress.steps(launch)
         return own
 
 

@@ -14,7 +14,8 @@ from tinylab.engine.buffers import device_of, filled
 from tinylab.engine.calls import with_beam
 from tinylab.engine.capture import OfThread, schedule_listener
 from tinylab.engine.compile import compiling, get_runtime, lower_kernel
-from tinylab.engine.launch import Plan, Progress, plan_schedule
+from tinylab.engine.launch import Plan, plan_schedule
+from tinylab.engine.progress import Progress
 from tinylab.opcodes import Ops
 from tinylab.schedule import Schedule, is_internal
 from tinylab.schedule.effects import buffer_below, called_with, written_slots
@@ -87,17 +88,18 @@ def runs_now() -> bool:
 
 def execute_plan(
     plan: Plan, inputs: tuple[UOp, ...], var_vals: dict[str, int], progress: Progress
-) -> dict[UOp, Buffer]:
+) -> None:
     """Run a plan, or note it where somebody wants the schedule only."""
-    if deferring:
-        return deferring[-1].add(plan, inputs, var_vals)
     listener = schedule_listener()
-    if listener is None:
-        return plan.run(inputs, var_vals, progress=progress)
-    noted = Deferred()
-    own = noted.add(plan, inputs, var_vals)
-    listener.add_linear(noted.linear, noted.var_vals)
-    return own
+    if deferring:
+        progress.noted(plan, deferring[-1].add(plan, inputs, var_vals))
+    elif listener is None:
+        plan.run(inputs, var_vals, progress=progress)
+    else:
+        noted = Deferred()
+        own = noted.add(plan, inputs, var_vals)
+        listener.add_linear(noted.linear, noted.var_vals)
+        progress.noted(plan, own)
 
 
 def run_linear(

@@ -8,12 +8,13 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from tinylab import codegen, schedule
-from tinylab.device import Buffer, Device, MultiBuffer, Owner
+from tinylab.device import Device, Owner
 from tinylab.dtype import strong_dtype
 from tinylab.engine.buffers import Arguments, memory_of
-from tinylab.engine.launch import Plan, Progress
+from tinylab.engine.launch import Plan
 from tinylab.engine.linear import deferred, execute_plan, runs_now
 from tinylab.engine.locking import alone
+from tinylab.engine.outcome import Run, method_of, storage_below
 from tinylab.errors import AllocationError, BindMismatchError, BufferError, CompileError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import (
@@ -29,7 +30,7 @@ from tinylab.helpers.context import (
 )
 from tinylab.helpers.measure import disable_gc
 from tinylab.helpers.recent import Recent
-from tinylab.opcodes import GroupOp, Ops
+from tinylab.opcodes import Ops
 from tinylab.schedule import Callified, callify, create_schedule
 from tinylab.schedule.effects import copied_first, is_write
 from tinylab.schedule.keep_old_values import reads_of_states, storage_of
@@ -243,13 +244,17 @@ def _held_through(writes: list[UOp], live: Iterable[UOp], targets: list[UOp]) ->
 
 @alone
 def realize_uops(
-    uops: Sequence[UOp], live: LiveUops | None = None, device: str | None = None
+    uops: Sequence[UOp],
+    live: LiveUops | None = None,
+    device: str | None = None,
+    run: Run | None = None,
 ) -> dict[UOp, UOp]:
     """Compute values; the result maps nodes of the graphs to views of memory that hold them now.
 
     live: gives the graphs of everything that is still held somewhere. Those that read a buffer
     which is written in place are computed first: what was built before a write sees the old value.
-    device: where values go that name no device.
+    device: where values go that name no device. run: is told how far this comes, for who goes on
+    when it ends early.
 
     Raises: ScheduleError, CompileError, DeviceError as the stages do; ReadersFirst where those that
     read are to be computed in a run of their own.
@@ -281,22 +286,20 @@ def realize_uops(
     targets, roots = targets + more, roots + more
     _note_constants(roots)
     place = Device.canonicalize(device)
+    run = Run() if run is None else run
+    run.computes(targets, roots, shown, strong)
     with events.span("realize", "realize", count=len(roots)):
-        progress = Progress()
         try:
-            views = _run(UOp.sink(*roots), place, progress)
+            _run(UOp.sink(*run.roots), place, run)
         except Exception as e:
-            if not runs_now() or progress.begun:  # a schedule in the hand is one for all
+            # A schedule in the hand is one for all.
+            if not runs_now() or run.has_overwritten(e):
                 raise
             first = _to_compute_first(e, uops, held)
             if first is None:
                 raise
             raise first from None
-    becomes = dict(zip(targets, views, strict=True))
-    becomes.update(zip(roots, views, strict=True))
-    becomes.update({t: becomes[root] for t, root in shown.items()})
-    becomes.update({t: becomes[s].cast(t.dtype) for t, s in strong.items()})
-    return becomes
+    return run.becomes()
 
 
 def _is_no_kernel(x: UOp) -> bool:
@@ -304,16 +307,15 @@ def _is_no_kernel(x: UOp) -> bool:
     return x.op is not Ops.PROGRAM and not isinstance(x.arg, KernelInfo)
 
 
-def _run(sink: UOp, device: str, progress: Progress) -> list[UOp]:
-    """Views of memory for each source of the sink."""
+def _run(sink: UOp, device: str, run: Run) -> None:
+    """Compute the sources of the sink, and let the run know where they are."""
     start_ns = time.perf_counter_ns()
     if not ALLOW_DEVICE_USAGE:
         Device[device]  # says that this is forbidden, before the schedule of a body is tried
     if SPEC:
         type_verify(sink.toposort(_is_no_kernel), spec_tensor)
-    called = callify(sink)
-    inputs = called.inputs
-    line = user_line()
+    called = run.called = callify(sink)
+    line = run.line = user_line()
     try:
         plan, hit = _plan(called, device, sink)
     except CompileError as e:
@@ -322,87 +324,11 @@ def _run(sink: UOp, device: str, progress: Progress) -> list[UOp]:
     if DEBUG >= 1:
         _report(plan, called.body, start_ns, hit)
     try:
-        own = execute_plan(plan, inputs, called.var_vals, progress)
+        execute_plan(plan, called.inputs, called.var_vals, run.progress)
     except (AllocationError, BufferError) as e:
-        asked = ", ".join(sorted({_method_of(x) for x in sink.src}))
+        asked = ", ".join(sorted({method_of(x) for x in sink.src}))
         e.help = f"{e.help}; it is needed for {Owner(asked, line)}"
         raise
-    outputs = plan.schedule.outputs
-    places: dict[UOp, UOp] = {}
-    for view, root in zip(outputs, sink.src, strict=True):
-        place = _storage(view)
-        if place not in places:
-            places[place] = _memory_node(place, inputs, own)
-            owner = Owner(_method_of(root), line)
-            for part in _parts(place):
-                memory = memory_of(inputs[part.arg.slot]) if part not in own else own[part]
-                memory.owner = memory.owner or owner
-    bound = {v: _bound(v, called.var_vals) for view in outputs for v in _variables(view)}
-    views = [_moved_to(view, places) for view in outputs]
-    return [view.substitute(bound, walk=True) for view in views] if bound else views
-
-
-def _variables(view: UOp) -> list[UOp]:
-    """The kernel's side of the variables in the sizes of a view."""
-    if all(isinstance(s, int) for s in view.shape):
-        return []
-    return [u for u in view.toposort() if u.op is Ops.PARAM and u.is_variable]
-
-
-def _bound(var: UOp, var_vals: dict[str, int]) -> UOp:
-    return var.replace(op=Ops.BUFFER).bind(var_vals[var.arg.name])
-
-
-def _method_of(root: UOp) -> str:
-    """The tensor method that a value comes from."""
-    for x in (root, *root.src[:1]):
-        if x.metadata:
-            return str(x.metadata[-1].name)
-    return root.op.name.lower()
-
-
-def _parts(place: UOp) -> list[UOp]:
-    return [_storage(p) for p in place.src] if place.op is Ops.MSTACK else [place]
-
-
-def _memory_node(place: UOp, inputs: tuple[UOp, ...], own: dict[UOp, Buffer]) -> UOp:
-    """The BUFFER node of what a schedule computed into, or wrote to."""
-    if place.op is Ops.PARAM:
-        found: UOp = inputs[place.arg.slot]
-        return found
-    if place.op is not Ops.MSTACK:
-        return UOp.from_buffer(own[place])
-    parts = [_storage(p) for p in place.src]
-    if all(p.op is Ops.PARAM for p in parts):
-        whole: UOp = inputs[parts[0].arg.slot].src[0]
-        if [inputs[p.arg.slot] for p in parts] == list(whole.parts_on_devices):
-            return _along(place.src[0], whole)
-    memory = [memory_of(inputs[p.arg.slot]) if p.op is Ops.PARAM else own[p] for p in parts]
-    size, dtype = memory[0].size, memory[0].dtype
-    node = UOp.from_buffer(MultiBuffer(tuple(b.device for b in memory), size, dtype, memory))
-    return _along(place.src[0], node)
-
-
-def _storage(view: UOp) -> UOp:
-    while view.op in GroupOp.Movement or view.op in (Ops.BITCAST, Ops.UNSHARD):
-        view = view.src[0]
-    return view
-
-
-def _moved_to(view: UOp, places: dict[UOp, UOp]) -> UOp:
-    """A view of a schedule's buffer as a view of memory."""
-    return _along(view, places[_storage(view)])
-
-
-def _along(view: UOp, found: UOp) -> UOp:
-    """A node seen through the movements of a view."""
-    chain = []
-    while view.op in GroupOp.Movement or view.op in (Ops.BITCAST, Ops.UNSHARD):
-        chain.append(view)
-        view = view.src[0]
-    for step in reversed(chain):
-        found = step.replace(src=(found, *step.src[1:]))
-    return found
 
 
 def _plan(called: Callified, device: str, sink: UOp) -> tuple[Plan, bool]:
@@ -440,7 +366,7 @@ def _report(plan: Plan, body: UOp, start_ns: int, hit: bool) -> None:
             f"scheduled {count:5d} kernels in {elapsed:8.2f} ms | {known} | "
             f"{len(intern.cache):7d} uops in cache | {user_line()}"
         )
-    linear, _, apart, planned, buffers = plan.schedule
+    linear, _, apart, planned, buffers = plan.schedule[:5]
     if planned < apart and not hit:
         arenas = {u for c in linear.src for a in c.src[1:] if (u := _arena(a)) is not None}
         print(
@@ -451,7 +377,7 @@ def _report(plan: Plan, body: UOp, start_ns: int, hit: bool) -> None:
 
 def _arena(argument: UOp) -> UOp | None:
     """The block of memory that an argument is a piece of; None for any other."""
-    found = _storage(argument)
+    found = storage_below(argument)
     return found if found.op is Ops.BUFFER and found.arg.name == "arena" else None
 
 

@@ -16,10 +16,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import platform
 import sys
 import threading
+from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tinylab.runtime.compilers.llvm import Linked, LLVMCompiler
@@ -242,11 +245,16 @@ define void @copy(ptr %bufs, ptr %vals, i64 %core) {{
 """
 
 
+# Where nobody wants to know whether something is done.
+UNHEARD: deque[Any] = deque(maxlen=0)
+_consumed: Callable[..., Any] = functools.partial(deque, maxlen=0)
+
+
 class Pool(Protocol):
     """Runs the parts of a kernel and returns when all are done."""
 
-    def run(self, fn: int, bufs: int, vals: int, parts: int) -> None:
-        """Calls the function at ``fn`` with core ids 0 to parts - 1."""
+    def run(self, fn: int, bufs: int, vals: int, parts: int, done: deque[Any] = UNHEARD) -> None:
+        """Calls the function at ``fn`` with core ids 0 to parts - 1, and notes that it is done."""
 
 
 class NativePool:
@@ -295,22 +303,27 @@ class NativePool:
         os.sched_setaffinity(0, {cpu})
         _WORKER(self._code["worker"])(self._page)
 
-    def run(self, fn: int, bufs: int, vals: int, parts: int) -> None:
-        """Calls the function at ``fn`` with core ids 0 to parts - 1, on all processors at once."""
+    def run(self, fn: int, bufs: int, vals: int, parts: int, done: deque[Any] = UNHEARD) -> None:
+        """Calls the function at ``fn`` with core ids 0 to parts - 1, on all processors at once.
+
+        No signal's handler runs in between, nor before `done` holds something.
+        """
         if not self._busy.acquire(blocking=False):
-            call = KERNEL(fn)
-            for core in range(parts):
-                call(bufs, vals, core)
+            each = itertools.starmap(KERNEL(fn), [(bufs, vals, core) for core in range(parts)])
+            done.extend(map(_consumed, (each,)))
             return
         try:
-            self._run(self._page, fn, bufs, vals, parts)
+            done.extend(itertools.starmap(self._run, ((self._page, fn, bufs, vals, parts),)))
         finally:
             self._busy.release()
 
-    def graph(self, table: int, count: int) -> None:
-        """Runs ``count`` entries of {function, buffers, values, parts} in one call."""
+    def graph(self, table: int, count: int, done: deque[Any] = UNHEARD) -> None:
+        """Runs ``count`` entries of {function, buffers, values, parts} in one call.
+
+        Once it is over `done` holds something, whatever a signal's handler does.
+        """
         with self._busy:
-            self._graph(self._page, table, count)
+            done.extend(itertools.starmap(self._graph, ((self._page, table, count),)))
 
     def close(self) -> None:
         """Sends the workers home."""
@@ -330,9 +343,19 @@ class PythonPool:
         from concurrent.futures import ThreadPoolExecutor
 
         self._others = ThreadPoolExecutor(max(count - 1, 1), "tinylab-cpu")
+        self._callers = ThreadPoolExecutor(1, "tinylab-cpu-caller")
 
-    def run(self, fn: int, bufs: int, vals: int, parts: int) -> None:
+    def run(self, fn: int, bufs: int, vals: int, parts: int, done: deque[Any] = UNHEARD) -> None:
         """Calls the function at ``fn`` with core ids 0 to parts - 1, several at once."""
+        whole = self._callers.submit(self._run, fn, bufs, vals, parts)
+        whole.add_done_callback(done.append)
+        try:
+            whole.result()
+        except BaseException:  # a signal's handler ends the waiting, not the kernel
+            whole.exception()
+            raise
+
+    def _run(self, fn: int, bufs: int, vals: int, parts: int) -> None:
         call = KERNEL(fn)
         rest = [self._others.submit(call, bufs, vals, core) for core in range(1, parts)]
         call(bufs, vals, 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import mmap
 import os
 import sys
@@ -110,7 +111,13 @@ def _memory_bytes() -> int:
 
 
 class CPUProgram(Program["CPUDevice"]):
-    """A kernel linked into this process."""
+    """A kernel linked into this process.
+
+    It is called by `deque.extend`, which notes in the same breath that it is over: between two
+    instructions of Python a signal's handler may raise.
+    """
+
+    all_or_nothing = True
 
     def __init__(self, dev: CPUDevice, obj: TinyELF) -> None:
         super().__init__(dev, obj)
@@ -135,24 +142,27 @@ class CPUProgram(Program["CPUDevice"]):
         if bufs != last_bufs or vals != last_vals:
             arrays = _argument_arrays(bufs, vals)
             self._last = (bufs, vals, arrays)
-        pointers, values = arrays[:2]
         parts = global_size[0]
         if wait:
             start_ns = time.perf_counter_ns()
         if parts == 1:
-            self._function(pointers, values, 0)
+            self.done.extend(itertools.starmap(self._function, arrays[0]))
         else:
-            pool().run(self.address, pointers, values, parts)
+            pointers, values, _ = arrays[0][0]
+            pool().run(self.address, pointers, values, parts, self.done)
         return (time.perf_counter_ns() - start_ns) * 1e-9 if wait else None
 
 
 def _argument_arrays(
     bufs: Sequence[CPUMemory], vals: Sequence[int | None]
-) -> tuple[int, int, Any, Any]:
-    """The addresses of both arrays, and the arrays; core_id (None) keeps its place, unread."""
+) -> tuple[tuple[tuple[int, int, int]], Any, Any]:
+    """The one call of a kernel of one part: the addresses of both arrays, and 0; and the arrays.
+
+    core_id (None) keeps its place, unread.
+    """
     pointers = (ctypes.c_uint64 * len(bufs))(*[b.address for b in bufs])
     values = (ctypes.c_int64 * len(vals))(*[v or 0 for v in vals])
-    return ctypes.addressof(pointers), ctypes.addressof(values), pointers, values
+    return ((ctypes.addressof(pointers), ctypes.addressof(values), 0),), pointers, values
 
 
 class CPUDevice(Compiled[CPUMemory]):

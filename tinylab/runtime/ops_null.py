@@ -35,6 +35,8 @@ class NullAllocator(Allocator[int]):
 class NullProgram(Program["NullDevice"]):
     """A kernel that is called and does nothing, in no time."""
 
+    all_or_nothing = True
+
     def __call__(
         self,
         *bufs: Any,

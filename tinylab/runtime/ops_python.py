@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import time
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from tinylab.device import Allocator, BufferSpec, Compiled, Compiler, Program, TinyELF, Toolchain
@@ -38,6 +40,9 @@ class PythonAllocator(Allocator[memoryview]):
         return src
 
 
+_consumed: Callable[..., Any] = functools.partial(deque, maxlen=0)
+
+
 @functools.lru_cache(256)
 def code_of(listing: str) -> Code:
     """The function that a listing describes; compiling and loading share it."""
@@ -64,7 +69,12 @@ class PythonCompiler(Compiler):
 
 
 class PythonProgram(Program["PythonDevice"]):
-    """A listing, ready to run."""
+    """A listing, ready to run.
+
+    A kernel takes long enough to be interrupted in the middle: then what it wrote is taken back.
+    """
+
+    all_or_nothing = True
 
     def __init__(self, dev: PythonDevice, obj: TinyELF) -> None:
         super().__init__(dev, obj)
@@ -87,6 +97,29 @@ class PythonProgram(Program["PythonDevice"]):
         Raises: BoundsError (an IndexError) for a load or store outside its buffer.
         """
         start = time.perf_counter()
+        self.done.clear()
+        stored = [
+            bufs[s]
+            for s, p in zip(self.slots, self.buffers, strict=True)
+            if p.name in self.code.stored
+        ]
+        before = [bytes(b) for b in stored]
+        try:
+            self._run(bufs, global_size, local_size, vals)
+            self.done.append(None)
+        except BaseException:
+            if not self.done:
+                _consumed(map(operator.setitem, stored, itertools.repeat(slice(None)), before))
+            raise
+        return time.perf_counter() - start if wait else None
+
+    def _run(
+        self,
+        bufs: Sequence[Any],
+        global_size: Sequence[int],
+        local_size: Sequence[int] | None,
+        vals: Sequence[int | None],
+    ) -> None:
         memory = [_typed(bufs[s], p) for s, p in zip(self.slots, self.buffers, strict=True)]
         grid, variables = list(global_size), list(vals)
         threads = 1
@@ -98,7 +131,6 @@ class PythonProgram(Program["PythonDevice"]):
                 variables[self.core_id] = core
             for place in _corners(grid):
                 self._workgroup(memory, variables, place, items)
-        return time.perf_counter() - start if wait else None
 
     def _workgroup(
         self,

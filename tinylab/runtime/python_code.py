@@ -73,6 +73,7 @@ class Code:
         self.constants: dict[Any, str] = {}
         self.depth = 1
         self.temporaries = itertools.count()
+        self.stored: set[str] = set()  # parameters that the kernel stores to
         self.has_barrier = _has_barrier(listing.body)
         self._parameters()
         self._block(listing.body)
@@ -406,6 +407,8 @@ class Code:
     def _store(self, x: Instruction) -> None:
         place, value = self._symbol(x.arguments[0]), self._value(x.arguments[1])
         memory = self.memories[place.buffer]
+        if memory.kind == "global":
+            self.stored.add(place.buffer)
         gate = self._value(x.arguments[2]) if len(x.arguments) > 2 else None
         if gate is None and memory.kind != "global" and self._is_window(place):
             self._emit(f"{self._slice('store', memory, place)} = {self._list(value, place.shape)}")

@@ -31,7 +31,7 @@ from tinylab.schedule.flatten_linear import flatten_linear
 from tinylab.schedule.inline_functions import FunctionContext, pm_inline_functions
 from tinylab.schedule.keep_old_values import keep_old_values
 from tinylab.schedule.make_there import make_there
-from tinylab.schedule.order_kernels import order_kernels
+from tinylab.schedule.order_kernels import Steps, order_kernels, steps_of
 from tinylab.schedule.plan_memory import is_internal, plan_memory
 from tinylab.schedule.realize_points import pm_realize_points, reasons_to_store
 from tinylab.schedule.shard import DEVICE_NUMBER, has_several_devices, pm_shard, shards_of
@@ -49,6 +49,7 @@ __all__ = [
     "create_schedule",
     "is_internal",
     "parts_of",
+    "result_view",
 ]
 
 # What a schedule depends on besides its graph.
@@ -103,6 +104,7 @@ class Schedule(NamedTuple):
     """What to run, and where the results are.
 
     outputs: for each source of the sink, a view of a BUFFER of this schedule or of an input PARAM.
+    steps: for each which calls of the LINEAR make it.
     """
 
     linear: UOp
@@ -110,17 +112,18 @@ class Schedule(NamedTuple):
     bytes_apart: int
     bytes_planned: int
     buffer_count: int
+    steps: tuple[Steps, ...] = ()
 
 
-def _result_view(x: UOp) -> UOp:
+def result_view(x: UOp) -> UOp:
     """A state of a buffer without the calls that led to it."""
     while x.op is Ops.AFTER:  # a chain of writes is as long as the user made it
         x = x.src[0]
     if x.op is Ops.MSTACK:
-        return x.replace(src=tuple(map(_result_view, x.src)))
+        return x.replace(src=tuple(map(result_view, x.src)))
     if not x.src or x.op in (Ops.BUFFER, Ops.PARAM):
         return x
-    return x.replace(src=(_result_view(x.src[0]), *x.src[1:]))
+    return x.replace(src=(result_view(x.src[0]), *x.src[1:]))
 
 
 def parts_of(view: UOp) -> tuple[UOp, ...]:
@@ -137,13 +140,15 @@ def create_schedule(body: UOp, device: str | None = None, plan: bool = True) -> 
     Raises: ScheduleError for writes that no order makes right.
     """
     kernels = run_passes(body, KERNEL_GRAPH, device)
-    outputs = tuple(_result_view(x) for x in kernels.src)
-    linear = _FLATTEN(_ORDER(kernels))
+    outputs = tuple(result_view(x) for x in kernels.src)
+    order: list[UOp] = []
+    linear = _FLATTEN(_ORDER(kernels, order))
+    steps = steps_of(kernels, order)
     if not plan:
-        return Schedule(linear, outputs, 0, 0, 0)
+        return Schedule(linear, outputs, 0, 0, 0, steps)
     held = {plain(part) for view in outputs for part in parts_of(view)}
     planned = plan_memory(linear, held)
-    return Schedule(_PLAN(linear, planned.linear), outputs, *planned[1:])
+    return Schedule(_PLAN(linear, planned.linear), outputs, *planned[1:], steps)
 
 
 _ORDER = Pass("order_kernels", run=order_kernels, why="reads before overwrites, breadth first")

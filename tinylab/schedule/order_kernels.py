@@ -9,17 +9,20 @@ copy after the other.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from tinylab.dtype import dtypes
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.schedule.effects import called_with, overwrites
+from tinylab.schedule.effects import buffer_below, called_with, overwrites
+from tinylab.schedule.plan_memory import is_internal
 from tinylab.schedule.split_kernels import plain
 from tinylab.schedule.views import window_of
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
 
+_VIEWS = GroupOp.Movement | {Ops.BITCAST, Ops.UNSHARD}
 _THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST}
 
 
@@ -120,8 +123,10 @@ class _Ready:
         return found
 
 
-def order_kernels(sink: UOp, ctx: Any = None) -> UOp:
+def order_kernels(sink: UOp, ctx: list[UOp] | None = None) -> UOp:
     """The LINEAR of a kernel graph.
+
+    ctx: is filled with the calls as they stand in the graph, in their order.
 
     Raises: ScheduleError for a cycle, naming the buffers.
     """
@@ -150,4 +155,63 @@ def order_kernels(sink: UOp, ctx: Any = None) -> UOp:
             f"cycle detected in assign graph: {', '.join(names)} each need the other's old value",
             help="copy one of them first with .contiguous()",
         )
+    if ctx is not None:
+        ctx += done
     return make(Ops.LINEAR, dtypes.void, tuple(_bare(call) for call in done))
+
+
+class Steps(NamedTuple):
+    """The calls of a LINEAR that a result comes from, by their numbers.
+
+    own: those that write its storage last. writes: the same, of a content that is copied before it
+    is overwritten those that made what is copied. end: behind all that it needs.
+    """
+
+    own: tuple[int, ...]
+    writes: tuple[int, ...]
+    end: int
+
+
+def steps_of(sink: UOp, order: Sequence[UOp]) -> tuple[Steps, ...]:
+    """For each source of a kernel graph the calls, in this order, that make it.
+
+    Lists in a list are counted as what is in them.
+    """
+    numbers: dict[UOp, range] = {}
+    at = 0
+    for call in order:
+        numbers[call] = range(at, at + _length(call))
+        at += _length(call)
+    end: dict[UOp, int] = {}
+    for x in sink.toposort(enter_calls=False):
+        last = numbers[x].stop if x in numbers else 0
+        end[x] = max([last, *(end.get(s, 0) for s in x.src)])
+    found = []
+    for x in sink.src:
+        calls = _last_calls(x), _last_calls(x, through_copies=True)
+        own, writes = (tuple(n for call in some for n in numbers[call]) for some in calls)
+        found.append(Steps(own, writes, end[x]))
+    return tuple(found)
+
+
+def _length(call: UOp) -> int:
+    """How many kernels and copies a call, or a list, is."""
+    if call.op is Ops.LINEAR:
+        return sum(map(_length, call.src))
+    return _length(call.src[0]) if call.src[0].op is Ops.LINEAR else 1
+
+
+def _last_calls(x: UOp, through_copies: bool = False) -> Iterator[UOp]:
+    """The calls that a content is behind, without those that earlier contents are behind."""
+    while x.op in _VIEWS:
+        x = x.src[0]
+    if x.op is Ops.MSTACK:
+        for part in x.src:
+            yield from _last_calls(part, through_copies)
+    elif x.op is Ops.AFTER:
+        for call in (s for s in x.src[1:] if s.op is Ops.CALL):
+            copied = call.src[2] if len(call.src) == 3 else call
+            if through_copies and is_internal(plain(x)) and buffer_below(copied).op is Ops.PARAM:
+                yield from _last_calls(copied)
+            else:
+                yield call

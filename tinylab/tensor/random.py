@@ -69,14 +69,24 @@ class Stream:
         made = (
             [behind.contiguous()] if apart else [write := buffer.store(behind), buffer.after(write)]
         )
-        self.counter = made[-1]
+        # Together: no signal's handler runs in between.
+        self.counter, self.drawn = made[-1], 0
         for record in active():
             for frames in self._drawn_by:  # the write stands for all of them
                 for node in (behind, *made):
                     record.note(node, frames, "rand")
-        self.drawn = 0
         self._drawn_by.clear()
         return self.counter
+
+    def state(self) -> Callable[[], None]:
+        """What takes the stream back to where it is now, if it was only about to move on."""
+        counter, drawn, drawn_by = self.counter, self.drawn, list(self._drawn_by)
+
+        def take_back() -> None:
+            if self.counter is not counter and to_store(self.counter) is not None:
+                self.counter, self.drawn, self._drawn_by = counter, drawn, drawn_by
+
+        return take_back
 
     def has_readers(self, below: dict[UOp, None]) -> bool:
         """Whether values wait that may read the counter and are not among these nodes."""
@@ -220,6 +230,12 @@ def counters_of(roots: Iterable[UOp]) -> list[tuple[Stream, UOp]]:
     for stream in moved:
         stream.is_captured |= captured
     return [(s, s.moved_on(not s.is_captured and s.has_readers(below))) for s in moved]
+
+
+def settle_counters(becomes: dict[UOp, UOp]) -> None:
+    """Let the counters that were computed look at memory."""
+    for stream in TensorRandom._streams.values():
+        stream.counter = becomes.get(stream.counter, stream.counter)
 
 
 def drawn_streams() -> list[Stream]:

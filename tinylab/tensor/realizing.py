@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from tinylab.dtype import dtypes, strong_dtype
 from tinylab.engine.locking import alone
+from tinylab.engine.outcome import Run
 from tinylab.engine.realize import ReadersFirst, kept_copy, realize_uops, to_store
 from tinylab.errors import AllocationError, TinylabError
 from tinylab.opcodes import Ops
@@ -20,8 +21,8 @@ from tinylab.tensor.core import TensorCore
 from tinylab.tensor.held import live, mark_of
 from tinylab.tensor.history import note_written
 from tinylab.tensor.noting import note_realized
-from tinylab.tensor.random import counters_of
-from tinylab.trace import events
+from tinylab.tensor.random import counters_of, drawn_streams, settle_counters
+from tinylab.tensor.unfinished import look_at_memory, take_over
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
 
@@ -32,33 +33,48 @@ _ASIDE = "what reads it cannot be computed before it is overwritten"
 def realize_all(tensors: Sequence[TensorCore], look: bool = False) -> None:
     """Compute tensors; all that is held and contains them looks at memory from now on.
 
+    When that ends early, what has been computed by then is kept; see `unfinished`.
+
     look: gradients still go through what is written on the way.
     """
     wanted = [t for t in tensors if _needs_memory(t)]
     if not wanted:
         return
-    roots = [t.uop for t in wanted]
-    note_realized(roots)
-    streams = counters_of(roots)
-    device = next((u.device for u in roots if isinstance(u.device, str)), None)
-    counters = [counter for _, counter in streams]
+    note_realized([t.uop for t in wanted])
+    take_back = [stream.state() for stream in drawn_streams()]
+    runs = [Run()]
+    try:
+        _realize(wanted, runs, look)
+    except BaseException as error:
+        take_over(runs[-1], wanted, error)
+        for stream_before in take_back:
+            stream_before()
+        raise
+
+
+def _realize(wanted: Sequence[TensorCore], runs: list[Run], look: bool) -> None:
+    streams = [stream for stream, _ in counters_of([t.uop for t in wanted])]
     tried: set[UOp] = set()
     while True:
+        roots = [t.uop for t in wanted]
+        device = next((u.device for u in roots if isinstance(u.device, str)), None)
+        everything = [*roots, *(stream.counter for stream in streams)]
         try:
-            becomes = realize_uops([*roots, *counters], lambda: [t.uop for t in live], device)
+            becomes = realize_uops(everything, lambda: [t.uop for t in live], device, runs[-1])
             break
         except ReadersFirst as found:
-            if tried.issuperset(found.readers):
+            first = [u for u in found.readers if u not in tried and u not in _trying]
+            if not first:
                 raise found.error from None
-            tried.update(found.readers)
+            tried.update(first)
             for t in wanted:  # so that they follow too
                 live.add(t)
-            _compute_first(found, look)
-        roots = [t.uop for t in wanted]
-    for stream, counter in streams:
-        stream.counter = becomes.get(counter, counter)
+            take_over(runs[-1], wanted, found.error)
+            runs.append(Run())
+            _compute_first(first, found.states, look)
+    settle_counters(becomes)
     note_written(becomes, _parameters if look else None)
-    _look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)
+    look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)
 
 
 def _parameters() -> set[UOp]:
@@ -79,51 +95,43 @@ def _concerned(roots: Sequence[UOp], becomes: dict[UOp, UOp]) -> Iterable[Tensor
     return live.to_compute(lambda uop: to_store(uop) is None, marks)
 
 
-def _look_at_memory(tensors: Iterable[TensorCore], becomes: dict[UOp, UOp]) -> None:
-    # What only looked at memory may have got a copy of it, before a write.
-    pending = {id(t): t for t in tensors if t.uop in becomes or to_store(t.uop) is not None}
-    if not pending or not becomes:
-        return
-    holders = []
-    for t in pending.values():
-        if (now := becomes.get(t.uop)) is not None:
-            t.uop = now
-            live.changed(t)
-        else:
-            holders.append(t)
-    if not holders:
-        return
-    with events.quietly():  # keeping house is no part of what the user's program does
-        new = UOp.sink(*(t.uop for t in holders)).substitute(becomes, walk=True)
-    for t, uop in zip(holders, new.src, strict=True):
-        t.uop = uop
-        live.looks_elsewhere(t)
-
-
 # *** before a write
 
 
-def _compute_first(found: ReadersFirst, look: bool) -> None:
+# Readers that are being computed first, and what others became that could not be.
+_trying: list[UOp] = []
+_aside: set[UOp] = set()
+
+
+def _compute_first(uops: Sequence[UOp], states: Sequence[UOp], look: bool) -> None:
     """Each reader in a run of its own; one that cannot be computed gets a copy of what it reads."""
-    readers = [TensorCore._from_uop(u) for u in found.readers]
-    for t in readers:  # so that each follows when those before it have run
+    readers = [(TensorCore._from_uop(u), u) for u in uops]
+    for t, _ in readers:  # so that each follows when those before it have run
         live.add(t)
-    for t, before in sorted(
-        zip(readers, found.readers, strict=True), key=lambda pair: pair[1].op is not Ops.AFTER
-    ):
-        if t.uop is not before and to_store(t.uop) is None:
+    for t, before in sorted(readers, key=lambda pair: pair[1].op is not Ops.AFTER):
+        if t.uop in _aside or (t.uop is not before and to_store(t.uop) is None):
             continue
-        reader = t.uop
+        _trying.append(t.uop)
         try:
-            if reader.op is Ops.AFTER:
-                realize_all([t], look)
-            else:
-                keep(t)
-                _look_at_memory(live, {reader: t.uop})
-        except Exception as error:
-            if not found.states:
-                raise
-            set_aside(reader, found.states, error)
+            _compute_apart(t, states, look)
+        finally:
+            _trying.pop()
+            if not _trying:
+                _aside.clear()
+
+
+def _compute_apart(t: TensorCore, states: Sequence[UOp], look: bool) -> None:
+    reader = t.uop
+    try:
+        if reader.op is Ops.AFTER:
+            realize_all([t], look)
+        else:
+            keep(t)
+            look_at_memory(live, {reader: t.uop})
+    except Exception as error:
+        if not states:
+            raise
+        set_aside(reader, states, error)
 
 
 def keep(t: TensorCore) -> None:
@@ -156,7 +164,9 @@ def set_aside(reader: UOp, states: Iterable[UOp], why: Exception) -> None:
             )
             raise
         copies[state] = copy.uop
-    _look_at_memory(live, {reader: read_instead(reader, copies)})
+    now = read_instead(reader, copies)
+    _aside.add(now)
+    look_at_memory(live, {reader: now})
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,101 @@
+"""A run that ends in the middle leaves right values: random programs, ended at a random kernel.
+
+Whatever it was (Ctrl-C before a kernel or behind it, a kernel that fails), the same may be asked
+for again, and every value is numpy's. What cannot be kept says so; here nothing of that kind is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tests.property.test_in_place import CROSSING, KINDS, SCALE, Program
+from tinylab import Tensor
+from tinylab.engine import launch
+from tinylab.errors import LostValueError
+
+ENDS = ["interrupted before", "interrupted behind", "fails"]
+
+
+@contextmanager
+def ending(at: int, how: str, again: int = 0) -> Iterator[None]:
+    """Kernel number `at` of those that run inside ends the run; and one `again` kernels later."""
+    plain, count = launch.execute, 0
+
+    def execute(*args: Any, **kwargs: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count - 1 not in {at, at + again}:
+            return plain(*args, **kwargs)
+        if how == "interrupted behind":
+            plain(*args, **kwargs)
+        raise RuntimeError("this kernel fails") if how == "fails" else KeyboardInterrupt
+
+    launch.execute = execute
+    try:
+        yield
+    finally:
+        launch.execute = plain
+
+
+class Ended(Program):
+    """A program of which some runs end early."""
+
+    lost = 0
+
+    def run(self, *tensors: Tensor) -> None:
+        at, how = self.draw(st.integers(0, 6)), self.draw(st.sampled_from(ENDS))
+        self.log.append(f"  {how} kernel {at}")
+        try:
+            with ending(at, how):
+                tensors[0].realize(*tensors[1:])
+        except (KeyboardInterrupt, RuntimeError):
+            self.log.append("  which ended it")
+            if self.draw(st.booleans()):
+                self.realized(*tensors)
+
+    def realized(self, *tensors: Tensor) -> None:
+        try:
+            tensors[0].realize(*tensors[1:])
+        except LostValueError:
+            self.log.append("  lost")
+
+    def realize(self) -> None:
+        x, _ = self.any()
+        self.log.append(f"{self.number(x)}.realize()")
+        self.run(x)
+
+    def together(self) -> None:
+        (x, _), (y, _) = self.any(), self.any()
+        self.log.append(f"{self.number(x)}.realize({self.number(y)})")
+        self.run(x, y)
+
+    def check(self) -> None:
+        for x, a in self.draw(st.permutations(self.stored + self.derived)):
+            story = "\n".join([*self.log, f"{self.number(x)}.numpy()"])
+            try:
+                found = x.numpy()
+            except LostValueError:
+                type(self).lost += 1
+                continue
+            except RuntimeError as refused:
+                raise AssertionError(f"{refused}\n{story}") from refused
+            np.testing.assert_array_equal(found, a, story)
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+@pytest.mark.parametrize("kinds", [KINDS, CROSSING], ids=["any", "crossing"])
+@settings(max_examples=60 * SCALE)
+@given(data=st.data())
+def test_values_are_right_after_a_run_that_ended_early(
+    device: str, kinds: list[str], data: st.DataObject
+) -> None:
+    program = Ended(data.draw, device, most=3)
+    for _ in range(data.draw(st.integers(3, 9))):
+        program.step(kinds)
+    program.check()
