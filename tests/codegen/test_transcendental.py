@@ -144,6 +144,49 @@ def test_powers() -> None:
         np.testing.assert_allclose(got, np.power(x, y), rtol=1e-5)
 
 
+def test_powers_of_doubles_are_right_to_a_unit() -> None:
+    """With the exponent rounded once they were off by a thousand, and x**1 was infinite."""
+    rng = np.random.default_rng(4)
+    x = np.concatenate([
+        rng.uniform(0.1, 10, 600), np.exp2(rng.uniform(-1074, 1023, 600)),
+        1 + rng.uniform(-1e-3, 1e-3, 600), [1.7976931348623157e308, 5e-324, 1e-310],
+    ])  # fmt: skip
+    y = np.concatenate([
+        rng.uniform(-300, 300, 600), rng.uniform(-1, 1, 600), rng.uniform(-7e5, 7e5, 600), [1.0] * 3
+    ])  # fmt: skip
+    exact, normal = np.zeros(len(x), np.longdouble), np.zeros(len(x), bool)
+    for k, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)):
+        with mp.workprec(200):
+            power = mp.power(a, b)
+            normal[k] = -1022 < mp.log(power, 2) < 1024
+            exact[k] = np.longdouble(mp.nstr(power, 25)) if normal[k] else 0
+    n, i = len(x), UOp.range(len(x), 0)
+    value = param(1, n, F64).index(i).alu(Ops.POW, param(2, n, F64).index(i))
+    got = run(sink(param(0, n, F64).index(i).store(value).end(i)), [np.zeros_like(x), x, y])[0]
+    assert normal.sum() > 1500
+    assert units(got[normal], exact[normal]) <= 1
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, np.power(x, y), rtol=1e-15, atol=5e-324)
+
+
+SPECIAL = [
+    0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -3.0, np.inf, -np.inf, np.nan, 1e308, 5e-324, 1e-310,
+    0.9999999999999999, 1.0000000000000002, 1e17, 2.0**53 - 1, 7.0, -7.0, 2.5,
+]  # fmt: skip
+
+
+def test_special_powers_of_doubles() -> None:
+    x, y = (np.ascontiguousarray(c) for c in np.array([(a, b) for a in SPECIAL for b in SPECIAL]).T)
+    n, i = len(x), UOp.range(len(x), 0)
+    value = param(1, n, F64).index(i).alu(Ops.POW, param(2, n, F64).index(i))
+    got = run(sink(param(0, n, F64).index(i).store(value).end(i)), [np.zeros_like(x), x, y])[0]
+    with np.errstate(all="ignore"):
+        wanted = np.power(x, y)
+    np.testing.assert_allclose(got, wanted, rtol=1e-15, atol=5e-324)
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(got)[known], np.signbit(wanted)[known])
+
+
 def test_integer_powers_wrap() -> None:
     x = np.array([3, -3, 2, 7, 1, -1, 0, 5, -1, 2], np.int32)
     y = np.array([4, 3, 31, 20, -5, -3, 0, 1, -4, -1], np.int32)

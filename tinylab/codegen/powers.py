@@ -3,13 +3,15 @@
 x ** 3 -> x * x * x;  int ** int by squaring, modulo the width;  float32 by way of double
 
 The exponent y * log2 |x| is rounded once: in double the result of a float32 is right to its last
-place; that of a double is off by up to |y * log2 x| units.
+place; that of a double has an exponent in two parts (double_powers).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tinylab.codegen.double_powers import exp2_of_product
 from tinylab.dtype import DType, dtypes
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
@@ -34,6 +36,8 @@ def power(x: UOp, y: UOp, ctx: DType) -> UOp:
         return _product(x, int(y.arg))
     if not dtypes.is_float(x.dtype):
         return _int_power(x, y)
+    if x.dtype is dtypes.float64:
+        return _float_power(x, y, exp2_of_product)
     if x.dtype.itemsize >= ctx.itemsize:
         return _float_power(x, y)
     return _float_power(x.cast(ctx), y.cast(ctx)).cast(x.dtype)
@@ -48,13 +52,17 @@ def _product(x: UOp, n: int) -> UOp:
     return half * half * x if n % 2 else half * half
 
 
-def _float_power(x: UOp, y: UOp) -> UOp:
+def _rounded_once(y: UOp, size: UOp) -> UOp:
+    return (y * size.log2()).exp2()
+
+
+def _float_power(x: UOp, y: UOp, raised: Callable[[UOp, UOp], UOp] = _rounded_once) -> UOp:
     """By way of base-2 logarithms.
 
     x < 0 gives NaN unless y is whole; x**0 and 1**y are 1; (-1)**inf is 1.
     """
     size = (x < 0.0).where(-x, x)
-    found = (y * size.log2()).exp2()
+    found = raised(y, size)
     whole = y.alu(Ops.TRUNC)
     half = whole * 0.5
     odd = whole.ne(y).logical_not() & half.alu(Ops.TRUNC).ne(half)

@@ -130,11 +130,11 @@ def exp2(x: UOp, u: UOp) -> UOp | None:
     layout = LAYOUTS.get(x.dtype)
     if layout is None:
         return _in_float32(u)
-    x = _clamp(x, *layout.exp2_range)
+    x = clamp(x, *layout.exp2_range)
     shifted = x + layout.to_nearest
     rest = x - (shifted - layout.to_nearest)
     found = rest * polynomial(rest, EXP2_POLY[x.dtype]) + 1.0
-    return _scale(found, shifted, layout)
+    return scale(found, shifted, layout)
 
 
 def exp(x: UOp, c: UOp) -> UOp | None:
@@ -143,13 +143,13 @@ def exp(x: UOp, c: UOp) -> UOp | None:
     if layout is None:
         return None
     times = math.copysign(2.0 ** round(math.log2(abs(c.arg) / LOG2_E)), c.arg)
-    x = _clamp(x if times == 1 else x * times, *layout.exp_range)
+    x = clamp(x if times == 1 else x * times, *layout.exp_range)
     shifted = x * LOG2_E + layout.to_nearest
     n = shifted - layout.to_nearest
     high, low = layout.ln2
     rest = (x - n * high) - n * low
     found = (rest * rest) * polynomial(rest, EXP_POLY[x.dtype]) + rest + 1.0
-    return _scale(found, shifted, layout)
+    return scale(found, shifted, layout)
 
 
 def is_log2_e(x: UOp, c: UOp) -> bool:
@@ -161,13 +161,13 @@ def is_log2_e(x: UOp, c: UOp) -> bool:
     return near_1 <= 1e-7 and abs(exponent) < 8
 
 
-def _clamp(x: UOp, lo: float, hi: float) -> UOp:
+def clamp(x: UOp, lo: float, hi: float) -> UOp:
     """Hold x between two values; NaN stays NaN."""
     x = (x < lo).where(x.const_like(lo), x)
     return (x > hi).where(x.const_like(hi), x)
 
 
-def _scale(x: UOp, shifted: UOp, layout: Layout) -> UOp:
+def scale(x: UOp, shifted: UOp, layout: Layout) -> UOp:
     """Multiply by 2**n, shifted = n + to_nearest; in two steps, so that denormals round once."""
     signed = dtypes.int32 if layout.dtype is dtypes.float32 else dtypes.int64
     start = UOp.const(layout.to_nearest, layout.dtype).bitcast(signed).simplify()

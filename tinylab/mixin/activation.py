@@ -34,11 +34,11 @@ class ActivationMixin(FunctionsMixin):
 
     def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Self:
         """alpha * self + beta, held between 0 and 1."""
-        return (self * alpha + beta).maximum(0).minimum(1)
+        return self._in_float32(lambda x: (x * alpha + beta).maximum(0).minimum(1))
 
     def hardswish(self) -> Self:
         """self * relu6(self + 3) / 6."""
-        return self * (self + 3).relu6() * (1 / 6)
+        return self._in_float32(lambda x: x * ((x + 3).relu6() * (1 / 6)))
 
     def sigmoid(self) -> Self:
         """1 / (1 + exp(-self))."""
