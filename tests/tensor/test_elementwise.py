@@ -236,7 +236,10 @@ def test_erf_in_float32_is_right_to_two_units() -> None:
     assert units.max() < 2
 
 
-@pytest.mark.parametrize("name", ["silu", "gelu", "quick_gelu", "mish", "elu", "celu", "selu"])
+HALVES = ["silu", "gelu", "quick_gelu", "mish", "elu", "celu", "selu", "hardswish", "hardsigmoid"]
+
+
+@pytest.mark.parametrize("name", HALVES)
 def test_activations_of_halves_are_rounded_once(name: str) -> None:
     x = np.concatenate([np.linspace(-18, 18, 721), 10 ** np.linspace(-7, 0, 99)])
     x = np.concatenate([x, -x]).astype(np.float16)
@@ -328,3 +331,18 @@ def test_angles_beside_zeros_keep_their_digits(dtype: str, device: str) -> None:
     for function, slope in ((Tensor.sin, np.cos), (Tensor.cos, lambda v: -np.sin(v))):
         (grad,) = function(t).sum().gradient(t)
         np.testing.assert_allclose(grad.numpy(), slope(exact), **close)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_zeros_keep_their_sign(dtype: str) -> None:
+    x = np.array([-0.0, 0.0, -0.3, 0.3, -0.5, 0.5], dtype)
+    found, right = Tensor(x).round().numpy(), np.round(x)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(right))
+    for function in (Tensor.sin, Tensor.tan, Tensor.tanh, Tensor.sinh):
+        assert np.signbit(function(Tensor(x[:2])).numpy()).tolist() == [True, False]
+
+
+def test_hardswish_of_the_largest_numbers_is_finite() -> None:
+    for dtype in ("float16", "float32", "float64"):
+        top = np.array([np.finfo(dtype).max], dtype)
+        np.testing.assert_array_equal(Tensor(top).hardswish().numpy(), top)

@@ -144,8 +144,9 @@ class FunctionsMixin(ElementwiseMixin):
         """
         if self.dtype.kind != "float":
             return self
-        below = self.detach().floor()
-        rest = self.detach() - below
-        half = below * 0.5
-        up = (rest > 0.5) | (rest.eq(0.5) & half.ne(half.floor()))
-        return up.where(below + 1, below)
+        x = self.detach()
+        whole, half = x.trunc(), x.trunc() * 0.5
+        rest = (x - whole).abs()
+        away = (rest > 0.5) | (rest.eq(0.5) & half.ne(half.trunc()))
+        # From what is cut off toward 0, so that -0.3 is -0.0 as everywhere.
+        return away.where(whole + (x < 0).where(-1, 1), whole)
