@@ -31,3 +31,21 @@ def test_the_maximum_of_no_elements_is_the_least_value(dtype):
     for place in (x.argmax, x.argmin):
         with pytest.raises(ShapeError, match="none of no elements is at a place: axis 1"):
             place(1)
+
+
+def test_lengths_of_halves_are_right_where_their_squares_do_not_fit() -> None:
+    x = np.random.default_rng(0).normal(size=(3, 300)) * 300
+    half = x.astype(np.float16)
+    np.testing.assert_allclose(
+        Tensor(half).std(1).numpy(), half.astype(float).std(1, ddof=1), rtol=2e-3
+    )
+    right = half / np.linalg.norm(half.astype(np.float64), axis=1, keepdims=True)
+    np.testing.assert_allclose(Tensor(half).normalize().numpy(), right, rtol=2e-3)
+    assert Tensor(half).normalize().dtype is Tensor(half).std().dtype is dtypes.float16
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_scans_of_nothing_are_empty(shape: tuple[int, ...]) -> None:
+    x = Tensor.ones(*shape)
+    for found in (x.cumsum(0), x.cumprod(0), x.cummax(0)[0], x.logcumsumexp(0)):
+        assert found.numpy().shape == shape

@@ -110,15 +110,19 @@ class ReduceMixin(ActivationMixin, CreationMixin):
 
         Too few elements give NaN, as in numpy.
         """
-        own = strong_dtype(self._as_float().dtype)
-        x = self.cast(sum_acc_dtype(own))
+        return self._wide_var(axis, keepdim, correction).cast(strong_dtype(self._as_float().dtype))
+
+    def _wide_var(self, axis: Axes, keepdim: bool, correction: int) -> Self:
+        """The variance in the type of sums: that of small floats may not fit them."""
+        x = self.cast(sum_acc_dtype(strong_dtype(self._as_float().dtype)))
         squares = (x - x.mean(axis, keepdim=True)).square()._reduce(Ops.ADD, axis, keepdim)
         left = self._count(axis) - correction
-        return (squares / (max(left, 0) if isinstance(left, int) else left)).cast(own)
+        return squares / (max(left, 0) if isinstance(left, int) else left)
 
     def std(self, axis: Axes = None, keepdim: bool = False, correction: int = 1) -> Self:
         """The standard deviation: the square root of `var`; of equal values its gradient is 0."""
-        return self.var(axis, keepdim, correction)._root(2)
+        root = self._wide_var(axis, keepdim, correction)._root(2)
+        return root.cast(strong_dtype(self._as_float().dtype))
 
     def var_mean(
         self, axis: Axes = None, keepdim: bool = False, correction: int = 1
@@ -136,7 +140,10 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         """Each vector along an axis divided by its p-norm, or by eps if that is larger."""
         if p == 0:
             return self / self.ne(0).cast(self.dtype).sum(dim, keepdim=True).maximum(eps)
-        return self / self._norm(p, dim).maximum(eps)
+        # The squares of small floats do not fit them.
+        wide = self.cast(sum_acc_dtype(strong_dtype(self._as_float().dtype)))
+        found = wide / wide._norm(p, dim).maximum(eps)
+        return found.cast(self.dtype) if self.is_floating_point() else found
 
     def _norm(self, p: float, dim: int) -> Self:
         if p == math.inf:
