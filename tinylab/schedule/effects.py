@@ -50,6 +50,14 @@ def written_slots(body: UOp) -> frozenset[int]:
     return frozenset(found or {0})
 
 
+@functools.lru_cache(maxsize=1024)
+def read_slots(body: UOp) -> frozenset[int]:
+    """The slots of a kernel's body that what it stores is worked out from."""
+    stores = (u for u in body.toposort() if u.op is Ops.STORE)
+    below = UOp.sink(*(s for u in stores for s in u.src[1:])).toposort()
+    return frozenset(u.arg.slot for u in below if u.op is Ops.PARAM and not u.is_variable)
+
+
 def _written_in_list(linear: UOp) -> frozenset[int]:
     """The slots that some call in a list writes to."""
     return frozenset(

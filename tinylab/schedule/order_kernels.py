@@ -3,7 +3,8 @@
 A kernel comes after those whose results it reads, and before those that overwrite what it reads.
 Among the kernels that may run, the one found first runs first (breadth first). Copies between
 devices wait until no kernel may run, and then go together: a device is not left waiting for one
-copy after the other.
+copy after the other. What overwrites a buffer waits, if it can, until the results that were to see
+the old content are whole: should a kernel before that fail, nothing is overwritten yet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from typing import Any, NamedTuple
 from tinylab.dtype import dtypes
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.schedule.effects import buffer_below, called_with, overwrites
+from tinylab.schedule.effects import (
+    buffer_below,
+    called_with,
+    overwrites,
+    read_slots,
+    written_slots,
+)
 from tinylab.schedule.plan_memory import is_internal
 from tinylab.schedule.split_kernels import plain
 from tinylab.schedule.views import window_of
@@ -66,12 +73,20 @@ class _Contents:
         return any(self.of(a) == content for a in call.src[1:] if not a.is_variable)
 
 
-def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
-    """For each call the calls that must come first."""
+class _Edges(NamedTuple):
+    """For each call the calls that must come first; and the contents that calls overwrite."""
+
+    first: dict[UOp, dict[UOp, None]]
+    contents: _Contents
+    overwritten: dict[int, list[UOp]]
+
+
+def _edges(order: list[UOp]) -> _Edges:
     calls = [x for x in order if x.op is Ops.CALL]
     contents = _Contents()
     first: dict[UOp, dict[UOp, None]] = {c: {} for c in calls}
     readers: dict[int, list[UOp]] = {}
+    overwritten: dict[int, list[UOp]] = {}
     for call in calls:
         for n, argument in enumerate(call.src[1:]):
             content = contents.of(argument)
@@ -80,17 +95,57 @@ def _edges(order: list[UOp]) -> dict[UOp, dict[UOp, None]]:
                 continue  # where a copy goes to is not read
             readers.setdefault(content, []).append(call)
     for state in order:
-        if state.op is not Ops.AFTER:
-            continue
-        replaced = contents.of(state.src[0])
-        for write in state.src[1:]:
-            if write.op is not Ops.CALL or not overwrites(write, state.src[0]):
-                continue
-            first[write].update(dict.fromkeys(contents.last[replaced]))
-            for reader in readers.get(replaced, ()):
-                if reader is not write:
-                    first[write][reader] = None
-    return first
+        for write in _overwriting(state):
+            replaced = contents.of(state.src[0])
+            others = [r for r in readers.get(replaced, ()) if r is not write]
+            if others:
+                overwritten.setdefault(replaced, []).append(write)
+            first[write].update(dict.fromkeys((*contents.last[replaced], *others)))
+    return _Edges(first, contents, overwritten)
+
+
+def _overwriting(state: UOp) -> list[UOp]:
+    """The calls that a state of a buffer is behind and that write to it."""
+    if state.op is not Ops.AFTER:
+        return []
+    return [w for w in state.src[1:] if w.op is Ops.CALL and overwrites(w, state.src[0])]
+
+
+def _results_first(sink: UOp, order: list[UOp], edges: _Edges) -> dict[UOp, set[UOp]]:
+    """For each call that overwrites something the last calls of the results that see the old.
+
+    What is itself changed in place is no such result: it would have to wait in turn.
+    """
+    writes = list(dict.fromkeys(w for some in edges.overwritten.values() for w in some))
+    if not writes:
+        return {}
+    bit_of = {w: 1 << n for n, w in enumerate(writes)}
+    replaced = {n: sum(bit_of[w] for w in some) for n, some in edges.overwritten.items()}
+    sees: dict[UOp, int] = {}  # what it reads that a write replaces
+    late: dict[UOp, int] = {}  # the writes that it comes after
+    for x in order:
+        old, behind = 0, bit_of.get(x, 0)
+        for s in x.src:
+            old |= sees.get(s, 0)
+            behind |= late.get(s, 0)
+        if x.op is Ops.CALL:
+            for a in x.src[1:]:
+                old |= replaced.get(edges.contents.of(a), 0)
+        sees[x], late[x] = old, behind
+    found: dict[UOp, set[UOp]] = {}
+    for x in sink.src:
+        bits = sees[x] & ~late[x]
+        calls = [c for c in _last_calls(x) if not _changes(c)] if bits else []
+        for w in writes if calls else ():
+            if bits & bit_of[w]:
+                found.setdefault(w, set()).update(calls)
+    return found
+
+
+def _changes(call: UOp) -> bool:
+    """Whether a call reads what it writes."""
+    body = call.src[0]
+    return body.op is Ops.SINK and not written_slots(body).isdisjoint(read_slots(body))
 
 
 def _bare(call: UOp) -> UOp:
@@ -107,20 +162,44 @@ def _bare_piece(x: UOp) -> UOp:
 
 
 class _Ready:
-    """The calls that may run: kernels one by one, then the copies together."""
+    """The calls that may run: kernels one by one, then the copies together; last what should wait.
 
-    def __init__(self) -> None:
+    results: for a call the calls that it should wait for.
+    """
+
+    def __init__(self, results: dict[UOp, set[UOp]]) -> None:
         self.kernels: deque[UOp] = deque()
         self.copies: list[UOp] = []
+        self.patient: dict[UOp, None] = {}
+        self.missing = {call: len(some) for call, some in results.items()}
+        self.waiting: dict[UOp, list[UOp]] = {}
+        for call, some in results.items():
+            for result in some:
+                self.waiting.setdefault(result, []).append(call)
 
     def add(self, call: UOp) -> None:
-        (self.copies if call.src[0].op is Ops.COPY else self.kernels).append(call)
+        if self.missing.get(call):
+            self.patient[call] = None
+        else:
+            (self.copies if call.src[0].op is Ops.COPY else self.kernels).append(call)
+
+    def have_run(self, calls: list[UOp]) -> None:
+        """Let go of those that waited for these."""
+        for patient in (w for call in calls for w in self.waiting.get(call, ())):
+            self.missing[patient] -= 1
+            if not self.missing[patient] and patient in self.patient:
+                del self.patient[patient]
+                self.add(patient)
 
     def take(self) -> list[UOp]:
         if self.kernels:
             return [self.kernels.popleft()]
         found, self.copies = self.copies, []
-        return found
+        if found or not self.patient:
+            return found
+        first = next(iter(self.patient))
+        del self.patient[first]
+        return [first]
 
 
 def order_kernels(sink: UOp, ctx: list[UOp] | None = None) -> UOp:
@@ -131,19 +210,21 @@ def order_kernels(sink: UOp, ctx: list[UOp] | None = None) -> UOp:
     Raises: ScheduleError for a cycle, naming the buffers.
     """
     order = list(sink.toposort(enter_calls=False))
-    first = _edges(order)
+    edges = _edges(order)
+    first = edges.first
     waiting = {call: len(before) for call, before in first.items()}
     later: dict[UOp, list[UOp]] = {call: [] for call in first}
     for call, before in first.items():
         for b in before:
             later[b].append(call)
-    ready = _Ready()
+    ready = _Ready(_results_first(sink, order, edges))
     for call, count in waiting.items():
         if count == 0:
             ready.add(call)
     done: list[UOp] = []
     while now := ready.take():
         done += now
+        ready.have_run(now)
         for next_call in (c for call in now for c in later[call]):
             waiting[next_call] -= 1
             if waiting[next_call] == 0:
