@@ -12,6 +12,7 @@ import pytest
 
 from tests.oracle import compute, storage
 from tinylab.dtype import DType, Invalid, as_const, dtypes
+from tinylab.uop.evaluate import python_alu
 from tinylab.uop.ops import GroupOp, Ops, exec_alu, identity_element
 
 INTEGER_ONLY = {Ops.CDIV, Ops.CMOD, Ops.SHL, Ops.SHR, Ops.XOR, Ops.OR, Ops.AND}
@@ -102,3 +103,16 @@ def test_identity_element(op: Ops, dtype: DType) -> None:
     start = identity_element(op, dtype)
     for value in (0, 1, dtype.max) if dtype.kind != "float" else (0.5, -2.0, math.inf):
         assert exec_alu(op, dtype, (start, value)) == as_const(value, dtype)
+
+
+FLOAT_POWERS = [
+    (-0.0, -5.0, -math.inf), (-0.0, -4.0, math.inf), (0.0, -1.5, math.inf), (-6.75, 434.25, math.nan),
+    (-10.0, 309.0, -math.inf), (-10.0, 400.0, math.inf), (-8.0, 1 / 3, math.nan), (-1.0, math.inf, 1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "y", "found"), FLOAT_POWERS)
+def test_powers_of_floats_are_those_of_ieee(x: float, y: float, found: float) -> None:
+    np.testing.assert_equal(python_alu[Ops.POW](x, y), found)
+    with np.errstate(all="ignore"):
+        np.testing.assert_equal(np.power(x, y), found)

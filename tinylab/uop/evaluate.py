@@ -64,13 +64,15 @@ def _log2(x: float) -> float:
 
 
 def safe_pow(x: Any, y: Any) -> Any:
-    """X to the power y; a complex or undefined result is NaN."""
+    """X to the power y; a complex or undefined result is NaN, of floats as IEEE 754 has it."""
     try:
-        found = x**y
+        found = math.pow(x, y) if isinstance(x, float) or isinstance(y, float) else x**y
     except ZeroDivisionError:
         return math.inf
-    except OverflowError:
-        return -math.inf if x < 0 and y % 2 == 1 else math.inf
+    except (ValueError, OverflowError):
+        if x < 0 and y % 1 != 0:
+            return math.nan
+        return math.copysign(math.inf, x) if y % 2 == 1 else math.inf
     return math.nan if isinstance(found, complex) else found
 
 
