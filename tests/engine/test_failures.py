@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import gc
+import re
+import signal
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
+from tests.engine.ending import ending
 from tinylab import Context, Tensor, TinyJit, UOp, dtypes, record
-from tinylab.device import Device
-from tinylab.errors import AllocationError, CompileError, RenderError
+from tinylab.device import Device, LostBuffer
+from tinylab.errors import (
+    AllocationError,
+    BoundsError,
+    CompileError,
+    LostValueError,
+    RenderError,
+)
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.opcodes import Ops
 from tinylab.runtime.ops_cpu import CPUAllocator
@@ -202,3 +211,178 @@ def test_a_capture_does_not_mind_a_write_that_cannot_be_done() -> None:
     assert [double(stored(n, n)).tolist() for n in range(4)] == [[0, 0], [2, 2], [4, 4], [6, 6]]
     with pytest.raises(CompileError):
         c.realize()
+
+
+# *** a run that ends early
+
+HOW = ["interrupted before", "interrupted behind", "fails"]
+STEPS = 12
+
+
+def ended(how: str, *at: int) -> Callable[..., bool]:
+    """Realizes, and says whether that ended early."""
+
+    def realize(*tensors: Tensor) -> bool:
+        try:
+            with ending(*at, how=how):
+                tensors[0].realize(*tensors[1:])
+        except (KeyboardInterrupt, RuntimeError):
+            return True
+        return False
+
+    return realize
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("device", ["CPU", "PYTHON", DEVICES])
+def test_a_write_happens_once_wherever_a_run_ends(how: str, device: str | tuple[str, ...]) -> None:
+    ends = 0
+    for at in range(STEPS):
+        a = Tensor(np.arange(4, dtype=np.float32))
+        a = a.shard(device, 0) if isinstance(device, tuple) else a.to(device)
+        a.realize()
+        old = (a * 10).contiguous() + 1
+        a += 1
+        between = a.flip(0) * 2
+        a *= 3
+        a[0] = a[1] + 1
+        y = (a.reshape(4, 1) * a).sum(1)
+        ends += ended(how, at)(y, a)
+        wanted = {"y": y, "a": a, "old": old, "between": between}
+        found = {}
+        for name, t in wanted.items():
+            try:
+                found[name] = t.numpy().tolist()
+            except LostValueError:
+                assert how == "fails", (name, at)
+        right = {
+            "a": [7, 6, 9, 12],
+            "y": [7 * 34, 6 * 34, 9 * 34, 12 * 34],
+            "old": [1, 11, 21, 31],
+            "between": [8, 6, 4, 2],
+        }
+        assert found == {name: right[name] for name in found}, at
+    assert ends > 2 if how != "fails" else ends
+
+
+def out_of_bounds(o: UOp, x: UOp) -> UOp:
+    i = UOp.range(x.numel() + 2, 0)
+    return o[i].store(x[i]).end(i).sink(arg=KernelInfo(name="out_of_bounds"))
+
+
+def test_a_kernel_that_fails_at_run_time_again_and_again() -> None:
+    a = stored(1, 2, 3, 4, device="PYTHON")
+    d = a * 10
+    a += 1
+    c = Tensor.empty(4, device="PYTHON").custom_kernel(a * 1, fxn=out_of_bounds)[0]
+    for _ in range(3):
+        with pytest.raises(BoundsError):
+            Tensor.realize(a, d, c)
+        assert (a.tolist(), d.tolist()) == ([2, 3, 4, 5], [10, 20, 30, 40])
+    a += 1  # and c is still held
+    assert (a.tolist(), d.tolist()) == ([3, 4, 5, 6], [10, 20, 30, 40])
+
+
+def test_what_an_interpreted_kernel_wrote_is_taken_back() -> None:
+    a = stored(1, 2, 3, 4, device="PYTHON")
+    a = a.custom_kernel(stored(5, 6, 7, 8, device="PYTHON"), fxn=out_of_bounds)[0]
+    with pytest.raises(BoundsError):
+        a.realize()
+    below = a.uop.src[0].base
+    assert Tensor(below).tolist() == [1, 2, 3, 4]
+
+
+# A finalizer that a signal meets is no place for an error.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_at_any_moment() -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        w = Tensor.ones(8, 8).contiguous().realize()
+        for n in range(150):
+            a = Tensor([[1.0] * 8] * 8).contiguous().realize()
+            old = a * 10
+            a += 1
+            y = (a @ w).contiguous()
+            a *= 2
+            z = (y @ w).sum()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + n * 4e-6)
+                Tensor.realize(a, z)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                pass
+            found = a[0, 0].item(), old[0, 0].item(), y[0, 0].item(), z.item()
+            assert found == (4, 10, 16, 8 * 8 * 128)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_second_interrupt_loses_values_and_says_so() -> None:
+    lost = []
+    for at in range(STEPS):
+        a, b = stored(1, 2), stored(3, 4)
+        twice = a * 2
+        a.assign(b + a.flip(0))
+        b.assign(twice)
+        del twice  # known to the write only
+        ended("interrupted before", at, at + 1)(a, b)
+        for t, right in ((a, [5, 5]), (b, [2, 4])):
+            try:
+                assert t.tolist() == right, at
+            except LostValueError as error:
+                lost.append(str(error))
+    assert 0 < len(lost) < 4
+    for text in lost:
+        assert re.search(f"the run at {__file__}:.*KeyboardInterrupt.*\n.*build it again", text)
+
+
+def test_a_lost_value_does_not_lock_what_it_is_built_on() -> None:
+    a, b = stored(1, 2), stored(3, 4)
+    both = (a * 1).contiguous() + b  # reads b when it is asked for
+    gone = both + a
+    gone.uop = gone.uop.substitute({a.uop.base: lost_node(a)})
+    b += 1
+    assert (b.tolist(), both.tolist()) == ([4, 5], [4, 6])
+    with pytest.raises(LostValueError):
+        gone.tolist()
+    assert "Tensor" in repr(gone)
+
+
+def lost_node(like: Tensor) -> UOp:
+    place = str(like.device)
+    return UOp.from_buffer(
+        LostBuffer(place, like.numel(), like.dtype, "it is gone", "make it anew")
+    )
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_random_numbers_stand_where_their_draws_are(how: str) -> None:
+    def draws(at: int) -> list[list[float]]:
+        Tensor.manual_seed(7)
+        x, y = Tensor.rand(3), Tensor.rand(3)
+        first = x * 2
+        ended(how, at)(first)
+        z = Tensor.rand(3)
+        ended(how, at)(z + y)
+        return [t.tolist() for t in (first, x, y, z, Tensor.rand(3))]
+
+    right = draws(100)
+    for at in range(6):
+        assert draws(at) == right, at
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_copies_from_another_device(how: str) -> None:
+    for at in range(6):
+        a, b = stored(1, 2, 3), stored(4, 5, 6, device="PYTHON")
+        old, new = a * 10, b + 1
+        a.assign(b.to("CPU"))
+        b += 2
+        a[1:] = b[:2].to("CPU")
+        ended(how, at)(a, b)
+        assert (a.tolist(), b.tolist()) == ([4, 6, 7], [6, 7, 8])
+        assert (old.tolist(), new.tolist()) == ([10, 20, 30], [5, 6, 7])

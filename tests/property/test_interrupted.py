@@ -1,58 +1,32 @@
 """A run that ends in the middle leaves right values: random programs, ended at a random kernel.
 
 Whatever it was (Ctrl-C before a kernel or behind it, a kernel that fails), the same may be asked
-for again, and every value is numpy's. What cannot be kept says so; here nothing of that kind is.
+for again, and every value is numpy's. After a Ctrl-C none is lost. After a kernel that fails one
+may be, seldom (1 to 2 of 1000 values here): it says so.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.engine.ending import ending
 from tests.property.test_in_place import CROSSING, KINDS, SCALE, Program
 from tinylab import Tensor
-from tinylab.engine import launch
 from tinylab.errors import LostValueError
 
 ENDS = ["interrupted before", "interrupted behind", "fails"]
 
 
-@contextmanager
-def ending(at: int, how: str, again: int = 0) -> Iterator[None]:
-    """Kernel number `at` of those that run inside ends the run; and one `again` kernels later."""
-    plain, count = launch.execute, 0
-
-    def execute(*args: Any, **kwargs: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count - 1 not in {at, at + again}:
-            return plain(*args, **kwargs)
-        if how == "interrupted behind":
-            plain(*args, **kwargs)
-        raise RuntimeError("this kernel fails") if how == "fails" else KeyboardInterrupt
-
-    launch.execute = execute
-    try:
-        yield
-    finally:
-        launch.execute = plain
-
-
 class Ended(Program):
     """A program of which some runs end early."""
-
-    lost = 0
 
     def run(self, *tensors: Tensor) -> None:
         at, how = self.draw(st.integers(0, 6)), self.draw(st.sampled_from(ENDS))
         self.log.append(f"  {how} kernel {at}")
         try:
-            with ending(at, how):
+            with ending(at, how=how):
                 tensors[0].realize(*tensors[1:])
         except (KeyboardInterrupt, RuntimeError):
             self.log.append("  which ended it")
@@ -81,7 +55,7 @@ class Ended(Program):
             try:
                 found = x.numpy()
             except LostValueError:
-                type(self).lost += 1
+                assert any("  fails" in line for line in self.log), story
                 continue
             except RuntimeError as refused:
                 raise AssertionError(f"{refused}\n{story}") from refused

@@ -6,7 +6,7 @@ ends well. A write in place is never done twice: what it replaced is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from tinylab.device import Buffer, MultiBuffer, Owner
 from tinylab.engine.buffers import memory_of
@@ -22,7 +22,8 @@ from tinylab.uop.ops import UOp
 class Run:
     """One computation of several values.
 
-    progress: how far its steps came.
+    progress: how far its steps came. is_past: whether tensors look at the new content of buffers
+    already, some of them; before, the node of a buffer is its old content.
     """
 
     def __init__(self) -> None:
@@ -31,6 +32,7 @@ class Run:
         self.progress = Progress()
         self.called: Callified | None = None
         self.line = ""  # of the user's program
+        self.is_past = False
         self._shown: dict[UOp, UOp] = {}
         self._strong: dict[UOp, UOp] = {}
         self._places: dict[UOp, UOp] = {}
@@ -99,42 +101,42 @@ class Run:
         self.progress.land(error)
         return bool(self.begun())
 
-    def begun(self, until: int = 0) -> list[UOp]:
-        """The writes in place that have begun, or have once all steps before a number ran."""
-        plan = self.progress.plan
-        if plan is None:
+    def begun(self, also: Collection[int] = ()) -> list[UOp]:
+        """The writes in place that have begun, or will have once some steps ran."""
+        if self.progress.plan is None:
             return []
+        has_begun = self.progress.has_begun
         return [
             t
-            for t, steps in zip(self.targets, plan.schedule.steps, strict=True)
-            if is_write(t) and any(n < until or self.progress.has_begun(n) for n in steps.writes)
+            for n, t in enumerate(self.targets)
+            if is_write(t) and any(s in also or has_begun(s) for s in self._steps(n).writes)
         ]
 
-    def torn_until(self) -> int:
-        """The number of the step behind which nothing is torn.
+    def torn(self) -> list[int]:
+        """The steps after which nothing is torn, in order.
 
-        That is a write that has begun, or what reads something that is overwritten already.
+        Torn is a write that has begun, and what reads something that is overwritten already.
         """
-        plan, until = self.progress.plan, 0
-        if plan is None:
-            return 0
+        if self.progress.plan is None:
+            return []
+        left: list[int] = []
         while True:
-            begun = set(self.begun(until))
+            begun = set(self.begun(left))
             reads = reads_among(self.targets, begun)
-            end = 0
+            wanted: list[int] = []
             for n, t in enumerate(self.targets):
                 torn = reads.replaced.get(t) if self.is_written(n) else t in begun or reads.old[t]
                 if torn and not self.is_there(n):
-                    end = max(end, self._steps(n).end)
-            if end <= until:
-                return until
-            until = end
+                    wanted += self._steps(n).own
+            grown = self.progress.left_for([*left, *wanted])
+            if len(grown) == len(left):
+                return left
+            left = grown
 
 
-def reads_among(values: Iterable[UOp], begun: set[UOp], known: Sequence[UOp] = ()) -> StateReads:
+def reads_among(values: Iterable[UOp], begun: set[UOp], known: Collection[UOp] = ()) -> StateReads:
     """What values read that some writes replace; what is known is not looked into."""
-    past = set(known)
-    order = UOp.sink(*values).toposort(lambda x: x not in past, enter_calls=False)
+    order = UOp.sink(*values).toposort(lambda x: x not in known, enter_calls=False)
     writes = [x for x in order if is_write(x)]
     return reads_of_states(order, list(begun), waiting=[w for w in writes if w not in begun])
 

@@ -6,7 +6,7 @@ memory has its result, not when Python comes back to say so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tinylab.device import Buffer
@@ -33,8 +33,7 @@ class Progress:
         self.done = self.started = 0
         self.later: set[int] = set()
         self.unclear: set[int] = set()  # steps that left nobody knows what
-        self.tried = 0  # the steps before this one were done, or cannot be
-        self._failed: set[int] = set()
+        self._failed: set[int] = set()  # steps that cannot be done
         self._missing: list[Buffer] = []  # memory that a step which failed should have filled
         self._in_place: set[Buffer] = set()  # the same, of memory that was there before
 
@@ -78,13 +77,28 @@ class Progress:
         if isinstance(error, Exception) or (step.program is not None and number in self.unclear):
             self._fails(number)
 
-    def finish(self, until: int) -> None:
-        """Run the steps before a number that are not over, without those that need a failed one."""
+    def left_for(self, numbers: Iterable[int]) -> list[int]:
+        """The steps that must still run so that some are over, those included, in order."""
+        assert self.plan is not None, "a run that has begun"
+        wanted = {n for n in numbers if not self._is_settled(n)}
+        read: list[Buffer] = []
+        found = []
+        for number in range(max(wanted, default=-1), -1, -1):
+            if self._is_settled(number):
+                continue
+            step = self.plan.steps[number]
+            outs = [self._buffer(step, slot) for slot in step.outs]
+            if number in wanted or any(_meet(b, r) for b in outs for r in read):
+                found.append(number)
+                read += [self._buffer(step, slot) for slot in step.ins]
+        return found[::-1]
+
+    def finish(self, numbers: Iterable[int]) -> None:
+        """Run steps that are left, in order, without those that need a failed one."""
         assert self.plan is not None, "a run that has begun"
         assert self.launch is not None, "a run that has begun"
-        for number in range(self.done, until):
-            self.tried = number
-            if self.is_over(number) or number in self._failed:
+        for number in numbers:
+            if self._is_settled(number):
                 continue
             if self._needs_missing(number):
                 self._fails(number)
@@ -97,7 +111,10 @@ class Progress:
             self._note(number)
             outs = [self._buffer(step, slot) for slot in step.outs]
             self._missing = [m for m in self._missing if not any(_meet(m, b) for b in outs)]
-        self.tried = until
+
+    def _is_settled(self, number: int) -> bool:
+        """Whether a step is over, or cannot be done."""
+        return self.is_over(number) or number in self._failed
 
     def _note(self, number: int) -> None:
         self.unclear.discard(number)

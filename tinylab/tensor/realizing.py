@@ -72,6 +72,7 @@ def _realize(wanted: Sequence[TensorCore], runs: list[Run], look: bool) -> None:
             take_over(runs[-1], wanted, found.error)
             runs.append(Run())
             _compute_first(first, found.states, look)
+    runs[-1].is_past = True
     settle_counters(becomes)
     note_written(becomes, _parameters if look else None)
     look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)

@@ -59,15 +59,17 @@ def take_over(run: Run, wanted: Sequence[TensorCore], error: BaseException) -> N
     tensors = list({id(t): t for t in (*live, *wanted)}.values())
     try:
         _take_over(run, tensors, error)
-    except KeyboardInterrupt:  # in the middle of keeping house: the same once more
+    except BaseException:  # by a signal in the middle of keeping house: the same once more
         _take_over(run, tensors, error)
 
 
 def _finish(run: Run) -> None:
     """Finish what is torn, as far as that is possible."""
-    while (until := run.torn_until()) > run.progress.tried:
+    known = None
+    while (left := run.torn()) and left != known:
+        known = left
         try:
-            run.progress.finish(until)
+            run.progress.finish(left)
         except Exception as error:  # of a kernel that others may not need
             run.progress.land(error)
         except BaseException as again:
@@ -77,26 +79,34 @@ def _finish(run: Run) -> None:
 
 def _take_over(run: Run, tensors: Sequence[TensorCore], error: BaseException) -> None:
     becomes = run.becomes()
+    begun = set(run.begun())
+    if begun and not run.is_past:
+        known = {x for x in becomes if not is_write(x)}
+        _mark_lost(run, tensors, begun, known, error)
+    run.is_past = True
     note_written(becomes, None)
-    look_at_memory(tensors, {x: now for x, now in becomes.items() if not is_write(x)})
-    if begun := run.begun():
-        _mark_lost(run, tensors, set(begun), error)
     settle_counters(becomes)
     look_at_memory(tensors, becomes)
 
 
 def _mark_lost(
-    run: Run, tensors: Sequence[TensorCore], begun: set[UOp], error: BaseException
+    run: Run,
+    tensors: Sequence[TensorCore],
+    begun: set[UOp],
+    known: set[UOp],
+    error: BaseException,
 ) -> None:
-    """Put what says that it is gone in the place of overwritten states that tensors still read."""
+    """Put what says that it is gone in the place of overwritten states that tensors still read.
+
+    begun: the writes that overwrote them. known: values that are in memory.
+    """
     whole = {x for n, x in enumerate(run.targets) if run.is_written(n)}
-    reads = reads_among([*(t.uop for t in tensors), *begun], begun)
+    reads = reads_among([*(t.uop for t in tensors), *begun], begun, known)
     gone = {state for state, bits in reads.replaced.items() if bits}
     gone |= {w for w in begun - whole if reads.old[w] or _reads_itself(w)}
     lost: dict[UOp, UOp] = {}
-    order = UOp.sink(*(t.uop for t in tensors)).toposort(
-        lambda x: x not in gone and x not in begun, enter_calls=False
-    )
+    past = {*gone, *begun, *known}
+    order = UOp.sink(*(t.uop for t in tensors)).toposort(lambda x: x not in past, enter_calls=False)
     for x in order:
         for s in x.src:
             if s in gone and s not in lost:

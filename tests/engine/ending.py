@@ -1,0 +1,33 @@
+"""Runs that end early, on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tinylab.engine import launch
+
+
+@contextmanager
+def ending(*at: int, how: str) -> Iterator[None]:
+    """Some of the kernels and copies that run inside, by number, end their run.
+
+    how: "interrupted before" it ran, "interrupted behind" it, or it "fails".
+    """
+    plain, count = launch.execute, 0
+
+    def execute(*args: Any, **kwargs: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count - 1 not in at:
+            return plain(*args, **kwargs)
+        if how == "interrupted behind":
+            plain(*args, **kwargs)
+        raise RuntimeError("this kernel fails") if how == "fails" else KeyboardInterrupt
+
+    launch.execute = execute
+    try:
+        yield
+    finally:
+        launch.execute = plain
