@@ -386,3 +386,71 @@ def test_copies_from_another_device(how: str) -> None:
         ended(how, at)(a, b)
         assert (a.tolist(), b.tolist()) == ([4, 6, 7], [6, 7, 8])
         assert (old.tolist(), new.tolist()) == ([10, 20, 30], [5, 6, 7])
+
+
+@pytest.mark.parametrize("jit", [1, 2])
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+@pytest.mark.parametrize("how", HOW[:2])
+def test_a_replay_is_done_or_not_wherever_it_is_interrupted(
+    jit: int, device: str, how: str
+) -> None:
+    with Context(JIT=jit):
+        w, v = stored(1, 2, device=device), stored(0, 0, device=device)
+
+        @TinyJit
+        def step(x: Tensor) -> Tensor:
+            v.assign((v + x).contiguous())
+            w.assign(w + v.flip(0))
+            return (w * 2).contiguous()
+
+        one = stored(1, 1, device=device)
+        for _ in range(2):
+            step(one)
+        expected, total = np.array([1.0, 2]), 0
+        for _ in range(2):
+            total += 1
+            expected += total
+        for at in range(6):
+            try:
+                with ending(at, how=how):
+                    step(one)
+            except KeyboardInterrupt:
+                pass
+            if v.tolist() != [total] * 2:
+                total += 1
+                expected += total
+            assert (v.tolist(), w.tolist()) == ([total] * 2, expected.tolist()), at
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("batch", [1, 32])
+def test_a_signal_at_any_moment_of_a_replay(batch: int) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    states = [stored(*([0.0] * 8)) for _ in range(5)]
+
+    @TinyJit
+    def step(x: Tensor) -> None:
+        for t in states:
+            t.assign(t + x)
+        Tensor.realize(*states)
+
+    one = stored(*([1.0] * 8))
+    with Context(JIT_BATCH_SIZE=batch):
+        step(one)
+        step(one)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for n in range(150):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 1e-5 + n * 2e-6)
+                step(one)
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                pass
+            found = {t[0].item() for t in states}
+            assert len(found) == 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

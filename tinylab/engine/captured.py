@@ -18,12 +18,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tinylab.device import Buffer
 from tinylab.dtype import DType, dtypes
-from tinylab.engine import launch
 from tinylab.engine.buffers import filled, memories_of
 from tinylab.engine.capture import CapturedStep, Followers, Replay, before_replay
 from tinylab.engine.compile import lower_kernel
 from tinylab.engine.dependencies import in_stretches
-from tinylab.engine.graph import batched, kind_of
+from tinylab.engine.graph import EachStep, GraphRunner, batched, kind_of
 from tinylab.engine.launch import Step, copy_step, program_step
 from tinylab.engine.locking import alone
 from tinylab.engine.results import Outcome, Outcomes, seen_anew
@@ -305,14 +304,29 @@ class CapturedJit:
         if events.listening():
             # One native call would hide its kernels: for whoever listens, each runs on its own.
             with events.span("jit", f"jit, {len(self.steps)} steps", count=len(self.steps)):
-                for s, numbers in zip(self.steps, self.numbers, strict=True):
-                    launch.run_step(s.step.with_values(var_vals), [self.memory[n] for n in numbers])
+                self._launch([EachStep(self.steps, self.numbers)], var_vals)
             return
         # All of them or none, so that state is never half moved on; native launches are short.
         together = all(launcher.graphed for launcher in self.launchers)
         with held_back() if together else contextlib.nullcontext():
-            for launcher in self.launchers:
+            self._launch(self.launchers, var_vals)
+
+    def _launch(self, launchers: Sequence[GraphRunner], var_vals: dict[str, int]) -> None:
+        """Run all; once state may have changed a Ctrl-C waits for the rest, or it would be torn."""
+        for launcher in launchers:
+            launcher.forget()
+        try:
+            for launcher in launchers:
                 launcher.run(self.memory, var_vals)
+        except Exception:
+            raise
+        except BaseException:
+            if any(launcher.has_begun() for launcher in launchers):
+                for launcher in launchers:
+                    launcher.finish(self.memory, var_vals)
+            raise
+
+
 
 
 def storage_below(view: UOp) -> UOp:

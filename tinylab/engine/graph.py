@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,14 +28,30 @@ _ENTRY = 4
 class GraphRunner:
     """Captured steps that are launched together, on memory given by number.
 
-    numbers: for each step which memory it is called with. graphed: whether it is one launch.
+    numbers: for each step which memory it is called with. graphed: whether it is one launch. done:
+    holds something once a run is over, until `forget`.
     """
 
     graphed = True
+    done: deque[Any]
 
     def __init__(self, steps: Sequence[CapturedStep], numbers: Sequence[Sequence[int]]) -> None:
         self.steps = [s.step for s in steps]
         self.numbers = [tuple(n) for n in numbers]
+        self.done = deque(maxlen=1)
+
+    def forget(self) -> None:
+        """Know of no run."""
+        self.done.clear()
+
+    def has_begun(self) -> bool:
+        """Whether a run may have changed memory."""
+        return bool(self.done)
+
+    def finish(self, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
+        """Run what is left of a run that ended early."""
+        if not self.done:
+            self.run(memory, var_vals)
 
     def __call__(self, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
         """Run everything once; step k uses memory[n] for each n of numbers[k]."""
@@ -62,6 +79,23 @@ class EachStep(GraphRunner):
     """Steps called one after another: for devices without a driver of their own."""
 
     graphed = False
+    _over = _started = 0  # how many steps of the last run are over, and were started
+
+    def forget(self) -> None:
+        """Know of no run."""
+        self._over = self._started = 0
+        self.done.clear()
+
+    def has_begun(self) -> bool:
+        """Whether a run may have changed memory."""
+        return bool(self.done) or self._next() > 0
+
+    def _next(self) -> int:
+        """The first step that is not over."""
+        if self._started <= self._over:
+            return self._over
+        program = self.steps[self._over].program
+        return self._over + (program is not None and bool(program.done))
 
     def __call__(self, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
         """Run everything once."""
@@ -70,8 +104,25 @@ class EachStep(GraphRunner):
 
     def run(self, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
         """Run everything once, each step counted and told on its own."""
-        for step, numbers in zip(self.steps, self.numbers, strict=True):
-            run_step(step.with_values(var_vals), [memory[n] for n in numbers], in_jit=True)
+        self._run_from(0, memory, var_vals)
+
+    def finish(self, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
+        """Run what is left of a run that ended early."""
+        if not self.done:
+            self._run_from(self._next(), memory, var_vals)
+
+    def _run_from(self, first: int, memory: Sequence[Buffer], var_vals: dict[str, int]) -> None:
+        self._over = self._started = first
+        for number in range(first, len(self.steps)):
+            step = self.steps[number]
+            self._over = number
+            if step.program is not None:
+                step.program.done.clear()
+            # In this order: what `done` holds belongs to the step that was started.
+            self._started = number + 1
+            used = [memory[n] for n in self.numbers[number]]
+            run_step(step.with_values(var_vals), used, in_jit=True)
+        self.done.append(None)
 
 
 class MultiGraphRunner(GraphRunner):
@@ -130,7 +181,7 @@ class NativeGraph(MultiGraphRunner):
             for place, address in enumerate(addresses):
                 self.pointers[place] = address
             self._known = addresses
-        self.driver.graph(ctypes.addressof(self.table), len(self.steps))
+        self.driver.graph(ctypes.addressof(self.table), len(self.steps), self.done)
 
 
 def _parts(s: CapturedStep) -> int:
