@@ -202,14 +202,21 @@ class Live:
             tensor = None if ref is None else ref()
             if ref is None or tensor is None:
                 continue
-            self._drop(key)
-            if in_memory(tensor.uop):
-                self._stored[key] = ref
-                continue
-            entry = self._filed[key] = _Pending(key, ref, tensor._marks)
-            self._waiting.note(key, ref)
-            for n in self._places(entry.marks):
-                self._by_bit[n][key] = entry
+            try:
+                self._file(key, ref, tensor, in_memory)
+            except BaseException:  # a Ctrl-C: it is filed next time
+                self._new.setdefault(key, ref)
+                raise
+
+    def _file(self, key: int, ref: Any, tensor: Any, in_memory: Callable[[UOp], bool]) -> None:
+        self._drop(key)
+        if in_memory(tensor.uop):
+            self._stored[key] = ref
+            return
+        entry = self._filed[key] = _Pending(key, ref, tensor._marks)
+        self._waiting.note(key, ref)
+        for n in self._places(entry.marks):
+            self._by_bit[n][key] = entry
 
     def _is_stored(self, key: int) -> None:
         """What was to be computed lies in memory."""

@@ -62,6 +62,13 @@ class Waiting:
     def file(self, key: int, storage: Storage) -> None:
         """File a tensor under what it looks at."""
         ref = self._unfiled[key]
+        try:
+            self._file(key, ref, storage)
+        except BaseException:  # a Ctrl-C: it is filed next time
+            self._unfiled[key] = ref
+            raise
+
+    def _file(self, key: int, ref: weakref.ref[Any], storage: Storage) -> None:
         self.drop(key)
         places = self._filed[key] = []
         for node in storage.all:
