@@ -57,12 +57,13 @@ class Outcome:
             self.node._buffer = Buffer(device, old.shape[0], old.dtype)
         self.memory = [m.allocate() for m in memories_of(self.node)]
         self.views = [seen_anew(v, self.node, {}) for v in views]
-        nodes = [self.node, *_between(self.node, self.views)]
+        nodes = dict.fromkeys((self.node, *_between(self.node, self.views)))
         self._all: list[object] = [*nodes, *self.memory]
+        count = len(nodes)
+        del nodes  # else it counts
         # How often each is referred to when nobody else has it; and when a call holds the memory.
         self._alone = list(map(getrefcount, self._all))
-        self._alone[: len(nodes)] = [n - 1 for n in self._alone[: len(nodes)]]  # `nodes` itself
-        self._placed = [*self._alone[: len(nodes)], *(n + 1 for n in self._alone[len(nodes) :])]
+        self._placed = [*self._alone[:count], *(n + 1 for n in self._alone[count:])]
 
     def is_free(self, here: Buffer | None) -> bool:
         """Whether nobody else has it; here: what may also hold its (first) memory."""
