@@ -363,3 +363,45 @@ def test_a_loop_of_one_step_with_nothing_in_it(device: str):
     out = Tensor.empty(1, 4, device=device)
     x = Tensor([[1.0, 2, 3, 4]], device=device)
     assert out.custom_kernel(x, fxn=doubled)[0].tolist() == [[2.0, 4, 6, 8]]
+
+
+def add_to(out: UOp, x: UOp) -> UOp:
+    i = UOp.range(4, 0)
+    return out[i].store(out[i] + x[i]).end(i).sink(arg=KernelInfo(name="add_to"))
+
+
+@pytest.mark.parametrize("write", ["whole", "part", "view", "none"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_a_kernel_writes_and_another_write_start_from_one_content(write, first):
+    """Each was a cycle: the kernel's result is the old content changed, and so is the other."""
+    c, x = Tensor([10, 20, 30, 40]).realize(), Tensor([1, 2, 3, 4]).realize()
+    view = c[1:3]
+    out = c.custom_kernel(x, fxn=add_to)[0]
+    before = out + 0
+    want = [10, 20, 30, 40]
+    if write == "whole":
+        c += 5
+        want = [15, 25, 35, 45]
+    elif write == "part":
+        c[1:3] = 5
+        want = [10, 5, 5, 40]
+    elif write == "view":
+        view += 5
+        want = [10, 25, 35, 40]
+    found = [(c, want), (out, [11, 22, 33, 44])]
+    for t, values in found[::-1] if first else found:
+        assert t.tolist() == values
+    out += c
+    assert out.tolist() == [11 + want[0], 22 + want[1], 33 + want[2], 44 + want[3]]
+    assert (c.tolist(), before.tolist()) == (want, [11, 22, 33, 44])
+
+
+def test_the_reason_of_the_copy_is_said():
+    from tinylab import record
+
+    c, x = Tensor([10, 20, 30, 40]).realize(), Tensor([1, 2, 3, 4]).realize()
+    out = c.custom_kernel(x, fxn=add_to)[0]
+    c += 5
+    with record() as seen:
+        c.realize(out)
+    assert any("another write starts from the same content" in k.reason for k in seen.kernels)

@@ -40,8 +40,8 @@ def test_a_replay_looks_at_no_tensor_that_it_does_not_touch(monkeypatch: pytest.
         looked.append(uop)
         return replaying.to_store(uop) is None
 
-    monkeypatch.setattr(replaying, "_is_stored", is_stored)
-    monkeypatch.setattr(replaying, "_storage_of", lambda uop: pytest.fail("nothing is new"))
+    monkeypatch.setattr(replaying, "is_stored", is_stored)
+    monkeypatch.setattr(replaying, "storage_looked_at", lambda uop: pytest.fail("nothing is new"))
     given = _one()
     looked.clear()
     step(given)

@@ -212,6 +212,6 @@ class Counting:
     def __init__(self, driver: Any) -> None:
         self.driver, self.calls = driver, list[int]()
 
-    def graph(self, table: int, count: int) -> None:
+    def graph(self, table: int, count: int, done: Any) -> None:
         self.calls.append(count)
-        self.driver.graph(table, count)
+        self.driver.graph(table, count, done)

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from tinylab import Context, Tensor, dtypes
-from tinylab.errors import AssignError, BufferError, CreationError, DeviceError
+from tinylab import Context, Tensor, TinyJit, dtypes
+from tinylab.errors import AssignError, BufferError, CreationError, DeviceError, JitError
 
 
 @pytest.fixture
@@ -55,6 +55,58 @@ def test_assigned_windows_are_written(tmp_path):
         x.flip(0).assign([1.0, 2.0, 3.0, 4.0])
     with pytest.raises(AssignError, match="dtype mismatch"):
         x.assign(Tensor([1, 2, 3, 4]))
+
+
+@pytest.fixture
+def numbers(tmp_path):
+    t = Tensor.empty(8, device=f"disk:{tmp_path / 'numbers'}", dtype=dtypes.int32)
+    return t.assign(Tensor(list(range(8)), dtype=dtypes.int32))
+
+
+def test_what_was_built_before_a_write_keeps_the_old_bytes(numbers):
+    moved, view, bits = numbers.to("CPU"), numbers[:3], numbers.bitcast(dtypes.uint8)[4:6]
+    pending, beside = (numbers[1:3] * 2).to("CPU"), numbers[4:6]
+    by_itself = Tensor(pathlib.Path(numbers.device[5:]), dtype=dtypes.int32)
+    other = by_itself[:4].to("CPU") + 1
+    numbers[1:3] = Tensor([50, 60], dtype=dtypes.int32)
+    assert numbers.tolist() == [0, 50, 60, 3, 4, 5, 6, 7] == by_itself.tolist()
+    assert (moved.tolist(), view.tolist(), bits.tolist()) == (list(range(8)), [0, 1, 2], [1, 0])
+    assert (pending.tolist(), other.tolist()) == ([2, 4], [1, 2, 3, 4])
+    beside.assign([7, 8])
+    view.assign([-1, -2, -3])
+    bits[0:1] = 9
+    assert (view.tolist(), bits.tolist(), view.device) == ([-1, -2, -3], [9, 0], numbers.device)
+    assert numbers.tolist() == [0, 50, 60, 3, 7, 8, 6, 7]
+
+
+def test_windows_are_set_as_they_are_assigned(numbers):
+    numbers[1:3] = numbers[0:2]
+    assert numbers.tolist() == [0, 0, 1, 3, 4, 5, 6, 7]
+    numbers[1:3] += 10
+    numbers[7] = 9
+    numbers[3:3] = 1
+    view = numbers.reshape(2, 4)
+    view[1, 1:3] = 4
+    assert numbers.tolist() == [0, 10, 11, 3, 4, 4, 4, 9] == view.flatten().tolist()
+    bits = numbers.bitcast(dtypes.uint8)
+    bits[0:1] = 5
+    assert (numbers.tolist()[0], bits.tolist()[0]) == (5, 5)
+    with pytest.raises(AssignError, match="in one piece"):
+        numbers[::2] = 1
+    with pytest.raises(AssignError, match="that a tensor picks"):
+        numbers[[0, 2]] = 1
+
+
+def test_a_file_is_not_written_by_a_replay(numbers):
+    @TinyJit
+    def step(x):
+        numbers[:2] = x
+        return x + 1
+
+    step(Tensor([1, 2], dtype=dtypes.int32).realize())
+    with pytest.raises(JitError, match="a file cannot be written inside a captured function"):
+        step(Tensor([3, 4], dtype=dtypes.int32).realize())
+    assert numbers.tolist()[:2] == [1, 2]
 
 
 def test_a_tensor_moves_into_a_file(tmp_path):

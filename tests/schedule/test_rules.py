@@ -56,6 +56,8 @@ CONST_THERE = CONST.copy_to_device("CPU")
 NEGATIVE_ZERO = expanded(UOp.const(-0.0, F32), 4, 3)
 FULL_ZERO = expanded(ZERO, 4, 3)
 
+SQUARE = tensor(3, 3)
+CORNER = SQUARE._shrink((0, 0), (2, 2))
 WRITTEN_ELSEWHERE = UOp.new_buffer("CPU", 12, F32)
 
 EARLY_CLEANUP = {
@@ -100,6 +102,17 @@ EARLY_CLEANUP = {
             (X + 1).contiguous(),
         ],
         ctx=lambda: {WRITTEN_ELSEWHERE},
+    ),
+    "store_into_own_view": Case(
+        [
+            (SQUARE._permute((1, 0)).store(SQUARE), lambda u: u.src[1].op is Ops.CONTIGUOUS),
+            (CORNER._permute((1, 0)).store(CORNER), lambda u: u.src[0] is CORNER._permute((1, 0))),
+        ],
+        [
+            SQUARE.store(SQUARE),  # each element in its own place
+            SQUARE._permute((1, 0)).store(SQUARE + 1),
+            CORNER.store(SQUARE._shrink((1, 1), (2, 2))),  # stored apart, and the target not
+        ],
     ),
     "empty_is_const": Case([(EMPTY + 1.0, has(Ops.EXPAND))], [X + 1.0]),
     "reduce_of_nothing": Case(

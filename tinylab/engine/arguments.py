@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tinylab.engine.capture import before_inputs
 from tinylab.engine.captured import Input, InputInfo, Inputs, is_tensor, storage_below
 from tinylab.engine.realize import to_store
 from tinylab.errors import JitError
@@ -102,6 +103,8 @@ def inputs_of(args: Sequence[Any], kwargs: dict[str, Any], bound: bool = False) 
     for a variable without a value.
     """
     found = _Found(args, kwargs, bound)
+    for settle in before_inputs:
+        settle([t for _, t in found.tensors])
     pending = [t for _, t in found.tensors if to_store(t.uop) is not None]
     if pending:
         pending[0].realize(*pending[1:])

@@ -109,10 +109,19 @@ class Followers:
 
     def __init__(self) -> None:
         self._refs: dict[int, weakref.ref[Any]] = {}
+        self._views: list[weakref.ref[Any]] = []
+        # Called with the arguments when the writes of the function are done again.
+        self.writes: list[Callable[[Sequence[Any]], None]] = []
 
-    def add(self, tensor: Any) -> None:
-        """Let a tensor follow."""
+    def add(self, tensor: Any, is_view: bool = False) -> None:
+        """Let a tensor follow; a view of another one that is written to follows as that does."""
         self._refs[id(tensor)] = weakref.ref(tensor)
+        if is_view:
+            self._views.append(self._refs[id(tensor)])
+
+    def views(self) -> list[Any]:
+        """Those that are views of another tensor."""
+        return [t for ref in self._views if (t := ref()) is not None]
 
     def __contains__(self, tensor: object) -> bool:
         ref = self._refs.get(id(tensor))
@@ -135,13 +144,14 @@ class Replay(NamedTuple):
 class Aftermath(NamedTuple):
     """What those who look after values do behind a capture.
 
-    made: memory (bases) that it allocated. read: memory that its steps read. returned: the
-    function's result. They fill in: followers, and moved: memory out of made that nobody looks at
-    any more.
+    made: memory (bases) that it allocated. read: memory that its steps read. given, returned: the
+    tensors that the function got and gave. They fill in: followers, and moved: memory out of made
+    that nobody looks at any more.
     """
 
     made: Set[Buffer]
     read: Set[Buffer]
+    given: Sequence[Any]
     returned: Sequence[Any]
     followers: Followers
     moved: set[Buffer]
@@ -150,17 +160,19 @@ class Aftermath(NamedTuple):
 # Called before a replay: whoever knows of values that somebody holds computes, or copies, those
 # that must come first.
 before_replay: list[Callable[[Replay], None]] = []
+# Called with the tensors that a function is given, before a look at the memory they lie in.
+before_inputs: list[Callable[[Sequence[Any]], None]] = []
 
 
 class LookingAfter(NamedTuple):
     """What those who look after values do at the end of a function that is captured, and behind it.
 
-    finish: within the capture, do the writes that the function left waiting, so that replays do
-    them; False where replays would begin with what a write of this call began with, because that
+    finish: within the capture, with the tensors that the function was given, do the writes that it
+    left waiting, so that replays do them; False where replays would begin with what a write of this call began with, because that
     was not in memory yet. behind: when the capture is closed.
     """
 
-    finish: Callable[[], bool]
+    finish: Callable[[Sequence[Any]], bool]
     behind: Callable[[Aftermath], None]
 
 

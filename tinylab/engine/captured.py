@@ -327,8 +327,6 @@ class CapturedJit:
             raise
 
 
-
-
 def storage_below(view: UOp) -> UOp:
     """The buffer's node below a view of memory."""
     return view.unsharded_base.without_after.unsharded_base

@@ -169,12 +169,12 @@ class TinyJit(Generic[P, R]):
             planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
             with planner, captured() as capture, _watched_boxes() as boxes:
                 ret = self._plain(args, kwargs)
-                from_memory = [w.finish() for w in watching]
+                from_memory = [w.finish(inputs.given) for w in watching]
             if not all(from_memory):  # it is now: the next call is captured
                 return _handed_out(ret)
             tensors = tensors_of(ret)  # says what is none
             read = {c.buffers[slot].base for c in capture.steps for slot in c.ins}
-            done = Aftermath(capture.made, read, tensors, Followers(), set())
+            done = Aftermath(capture.made, read, inputs.given, tensors, Followers(), set())
             for w in watching:
                 w.behind(done)
         after = places_below(roots)

@@ -57,10 +57,23 @@ def _bytes_left(mapped: memoryview) -> int:
     return mapped.obj.size() if isinstance(mapped.obj, mmap.mmap) else 0
 
 
-class FileWindow(NamedTuple):
-    """Bytes of a mapped file."""
+class KeptBytes:
+    """What a file held, in memory: the old content of what is overwritten."""
 
-    whole: MappedFile
+    def __init__(self, data: bytearray) -> None:
+        self._data = memoryview(data)
+
+    def read(self, stop: int) -> memoryview:
+        """All of it."""
+        return self._data
+
+    write = read
+
+
+class FileWindow(NamedTuple):
+    """Bytes of a mapped file, or kept ones."""
+
+    whole: MappedFile | KeptBytes
     offset: int
     size: int
 

@@ -10,7 +10,7 @@ from collections.abc import Container
 from typing import Any
 
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.schedule.effects import buffer_below, is_write
+from tinylab.schedule.effects import OTHER_VIEW, buffer_below, copied_first, is_write
 from tinylab.schedule.views import contiguous_view_offset, piece_offset, stored_below, window_of
 from tinylab.uop.args import ReduceArg
 from tinylab.uop.intern import make
@@ -152,6 +152,18 @@ def contiguous_of_window(c: UOp, x: UOp, ctx: Container[UOp]) -> UOp | None:
     return x if window is None else window.view()._reshape(x.shape)
 
 
+def store_into_own_view(x: UOp) -> UOp | None:
+    """What is written to a view of itself is copied first, apart from what is written to."""
+    target, value = x.src[:2]
+    view = target
+    while view is not value and view.op in GroupOp.Movement:
+        view = view.src[0]
+    if view is not value or view is target:
+        return None
+    apart = make(Ops.CONTIGUOUS, value.dtype, (value,), copied_first(OTHER_VIEW, value))
+    return x.replace(src=(target, apart, *x.src[2:]))
+
+
 def written_buffers(root: UOp, ctx: Any = None) -> frozenset[UOp]:
     """The buffers that a graph writes to."""
     return frozenset(
@@ -177,6 +189,8 @@ pm_early_cleanup = PatternMatcher([
          UPat(Ops.CONTIGUOUS, src=(UPat(Ops.COPY, name="x"),), name="c"), contiguous_of_copy),
     Rule("contiguous_of_window", "contiguous(one piece of a buffer) -> that piece",
          UPat(Ops.CONTIGUOUS, src=(UPat(name="x"),), name="c"), contiguous_of_window),
+    Rule("store_into_own_view", "move(x) <- x  becomes  move(x) <- contiguous(x)",
+         UPat(Ops.STORE, name="x"), store_into_own_view),
     Rule("empty_is_const", "a value of size 0 -> a constant",
          UPat(GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.CONTIGUOUS}, name="x"),
          empty_is_const),

@@ -10,6 +10,7 @@ from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.intern import carry_metadata
 from tinylab.uop.ops import UOp
 
+OTHER_VIEW = "the update reads its own buffer through another view"
 _THROUGH = GroupOp.Movement | {Ops.AFTER, Ops.BITCAST, Ops.INDEX, Ops.CAST, Ops.UNSHARD}
 
 

@@ -20,6 +20,7 @@ from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, rebuild
 
 _REASON = "its old content is still needed after it is overwritten"
+_RIVAL = "another write starts from the same content"
 _OWN_TARGET = "a kernel written by hand reads what it writes"
 _PIECES = "a kernel written by hand writes several pieces of one buffer"
 
@@ -234,6 +235,49 @@ def _name(call: UOp) -> str:
     return str(call.arg.name or getattr(arg, "name", "") or call.src[0].op.name.lower())
 
 
+def _rival(order: list[UOp], writes: list[UOp]) -> UOp | None:
+    """One of two writes to the same content of which neither comes first; preferably of a kernel.
+
+    A kernel's is a result, which may lie anywhere; the other's may be what others look at.
+    """
+    by_state: dict[UOp, list[int]] = {}
+    for n, w in enumerate(writes):
+        by_state.setdefault(storage_of(w.src[0]), []).append(n)
+    if all(len(found) < 2 for found in by_state.values()):
+        return None
+    late = reads_of_states(order, writes).late
+    for found in by_state.values():
+        for n, m in itertools.combinations(found, 2):
+            first, second = writes[n], writes[m]
+            if late[first] >> m & 1 or late[second] >> n & 1:
+                continue
+            if not any(e in second.src[1:] for e in first.src[1:]):
+                return first if all(e.op is Ops.CALL for e in first.src[1:]) else second
+    return None
+
+
+def _written_apart(sink: UOp, write: UOp) -> UOp:
+    """The graph with a write to a copy of what it replaces."""
+    state = storage_of(write.src[0])
+    copy = make(Ops.CONTIGUOUS, state.dtype, (state,), copied_first(_RIVAL, state))
+
+    def on_copy(view: UOp) -> UOp:
+        return view.substitute({state: copy}, walk=True) if storage_of(view) is state else view
+
+    new: dict[UOp, UOp] = {}
+    for e in write.src[1:]:
+        if e.op is Ops.CALL:
+            slots = written_slots(e.src[0])
+            places = (on_copy(a) if n in slots else a for n, a in enumerate(e.src[1:]))
+            new[e] = rebuild(e, (e.src[0], *places))
+        elif e.op is Ops.STORE:
+            new[e] = rebuild(e, (on_copy(e.src[0]), *e.src[1:]))
+    effects = tuple(new.get(e, e) for e in write.src[1:])
+    return sink.substitute(
+        new | {write: rebuild(write, (on_copy(write.src[0]), *effects))}, walk=True
+    )
+
+
 def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
     """The graph with the old content of a buffer copied where it is needed after a write.
 
@@ -241,6 +285,10 @@ def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
     """
     order = list(sink.toposort(enter_calls=False))
     writes = _writes(order)
+    while (rival := _rival(order, writes)) is not None:
+        sink = _written_apart(sink, rival)
+        order = list(sink.toposort(enter_calls=False))
+        writes = _writes(order)
     clashing = _conflicts(order, writes) if writes else set()
     meet, shared = _targets_meet(order)
     if not clashing and not meet and not shared:

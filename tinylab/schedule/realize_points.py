@@ -24,7 +24,7 @@ from tinylab.helpers.context import (
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.schedule.costs import KERNEL_LIMIT, Costs, is_storage
 from tinylab.schedule.early_cleanup import made_there
-from tinylab.schedule.effects import copied_first
+from tinylab.schedule.effects import OTHER_VIEW, copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
 from tinylab.schedule.limit_buffers import limit_buffers
 from tinylab.schedule.range_listing import range_listing
@@ -40,7 +40,6 @@ RECOMPUTE_LIMIT = 24
 REPEAT_LIMIT = 16
 # … if that saves at least so many operations.
 SAVED_LIMIT = 1 << 16
-_OTHER_VIEW = "the update reads its own buffer through another view"
 # With PCONTIG=3 a reduction may be worked out so often.
 PARTIAL_TIMES = 32
 # Ways to read one value that are followed before it is stored, whatever it costs.
@@ -268,7 +267,7 @@ def overlapping_writes(points: RealizePoints) -> dict[UOp, str]:
         if value in points.reasons or value._shape is None:
             continue
         if _reads_elsewhere(points, value, target, buffer):
-            found[value] = copied_first(_OTHER_VIEW, value)
+            found[value] = copied_first(OTHER_VIEW, value)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tinylab.device import Device, canonicalize_device
 from tinylab.dtype import (
@@ -37,23 +37,56 @@ if TYPE_CHECKING:
 _IOTA_AXIS = -7
 
 
+class Move(NamedTuple):
+    """A movement without what it moves."""
+
+    op: Ops
+    arg: Any
+    rest: tuple[UOp, ...]  # further sources: sizes and places
+
+
+class Path(NamedTuple):
+    """How a view was taken: the steps, outermost first, and what that was, to where it began.
+
+    shape, itemsize: of what it was taken of. further: how that was taken.
+    """
+
+    steps: tuple[Move | DType, ...]
+    shape: Shape
+    itemsize: int
+    further: Path | None
+
+
 class TensorCore(OpMixin):
     """A node of the graph with the primitives of the language."""
 
-    __slots__ = ("__weakref__", "_marks", "_view_of", "grad", "is_param", "uop")
+    __slots__ = (
+        "__weakref__",
+        "_marks",
+        "_path",
+        "_stands",
+        "_view_of",
+        "_views",
+        "grad",
+        "is_param",
+        "uop",
+    )
 
     uop: UOp
     grad: Any
     is_param: bool | None
-    _view_of: weakref.ref[Any] | None
+    _view_of: tuple[Any, ...]  # `Link`s to those that a write into it reaches
+    _views: dict[int, weakref.ref[Any]] | None
+    _path: Path | None
+    _stands: object  # at which content of its buffer: see `may_write`
     _marks: int  # see `mark_of`
 
     @classmethod
     def _from_uop(cls, uop: UOp) -> Self:
         """A tensor for a node, not yet known to anyone."""
         self = object.__new__(cls)
-        self.uop, self.grad, self.is_param, self._view_of = uop, None, None, None
-        self._marks = ANYTHING
+        self.uop, self.grad, self.is_param, self._marks = uop, None, None, ANYTHING
+        self._view_of, self._views, self._path, self._stands = (), None, None, None
         return self
 
     # *** what it is
@@ -117,7 +150,7 @@ class TensorCore(OpMixin):
     def bitcast(self, dtype: DTypeLike) -> Self:
         """The bits read as another element type; the last axis takes up a change of size.
 
-        A write into them reaches this tensor, until they are computed into memory of their own.
+        They are a view: a write into them reaches this tensor.
 
         Raises: DTypeError when the last axis is no multiple.
         """
@@ -135,11 +168,15 @@ class TensorCore(OpMixin):
         return _resized_bits(self, wanted)
 
     def detach(self) -> Self:
-        """The same value, where gradients stop."""
+        """The same value, where gradients stop: a view, through which this tensor is written."""
         return self._from_uop(self.uop.f(Ops.DETACH))
 
     def contiguous(self, **kwargs: Any) -> Self:
-        """The same value, stored in one piece; what is stored so already is itself."""
+        """The same value, stored in one piece.
+
+        Of what is contiguous already (the whole of a tensor, rows of it) it is a view, as in
+        PyTorch: a write into it reaches this tensor. A snapshot is `clone`.
+        """
         if self.uop.op is Ops.CONTIGUOUS or self.uop.has_buffer_identity(after_ok=True):
             return self
         if dtypes.is_weak(self.dtype):

@@ -5,9 +5,11 @@ Tensor(pathlib.Path("weights.bin")) has device "DISK:…" and is read when it mo
 
 from __future__ import annotations
 
+import collections
 import math
 import os
 import pathlib
+import weakref
 from typing import Any, NamedTuple
 
 from tinylab.device import Buffer
@@ -15,6 +17,7 @@ from tinylab.dtype import DType
 from tinylab.engine.realize import memory_of
 from tinylab.errors import AssignError, CreationError
 from tinylab.opcodes import Ops
+from tinylab.runtime.ops_disk import FileWindow, KeptBytes
 from tinylab.uop.ops import UOp, node_to_shape
 
 
@@ -27,6 +30,15 @@ class Window(NamedTuple):
     def view(self, count: int, dtype: DType) -> Buffer:
         """The bytes as a buffer of their own."""
         return self.buffer.view(count, dtype, self.offset).ensure_allocated()
+
+    @property
+    def start(self) -> int:
+        """The first byte in the file."""
+        return self.buffer.offset + self.offset
+
+    def holds_file(self) -> bool:
+        """Whether the bytes are a file's, and none that were kept."""
+        return not isinstance(self.buffer.base.ensure_allocated()._buf.whole, KeptBytes)
 
 
 def on_disk(device: Any) -> bool:
@@ -54,7 +66,9 @@ def window_of(x: UOp) -> Window | None:
     file[8:16].bitcast(float32) -> 8 bytes from byte 8
     """
     if x.op is Ops.BUFFER:
-        return Window(memory_of(x), 0)
+        memory = memory_of(x)
+        _opened[memory.device].add(memory.base)
+        return Window(memory, 0)
     if x.op not in (Ops.RESHAPE, Ops.BITCAST, Ops.SHRINK, Ops.DETACH, Ops.CONTIGUOUS):
         return None
     below = window_of(x.src[0])
@@ -124,8 +138,63 @@ def rebits(x: UOp, dtype: DType) -> UOp | None:
     return UOp.from_buffer(window.view(math.prod(shape), dtype))._reshape(shape)
 
 
-def write(x: UOp, data: memoryview) -> None:
-    """Write bytes to a window of a file, at once.
+class Overwritten(NamedTuple):
+    """Bytes of a file, or of a kept part of one, that are about to be written."""
+
+    window: Window
+    size: int
+
+    @property
+    def memory(self) -> list[Buffer]:
+        """All memory (bases) in which they are looked at."""
+        base = self.window.buffer.base
+        return list(_opened[base.device]) if self.window.holds_file() else [base]
+
+    def meets(self, window: Window, size: int) -> bool:
+        """Whether another window has some of them."""
+        mine = self.window
+        one_file = mine.holds_file() and window.holds_file()
+        if mine.buffer.base is not window.buffer.base and not (
+            one_file and mine.buffer.device == window.buffer.device
+        ):
+            return False
+        return mine.start < window.start + size and window.start < mine.start + self.size
+
+    def kept(self, x: UOp) -> UOp:
+        """A value that reads old bytes where it looked at these."""
+        done: dict[UOp, UOp] = {}
+
+        def visit(node: UOp) -> UOp:
+            if node not in done:
+                found = self._kept(node)
+                if found is None:
+                    found = node.replace(src=tuple(map(visit, node.src)))
+                done[node] = found
+            return done[node]
+
+        return visit(x)
+
+    def _kept(self, x: UOp) -> UOp | None:
+        window = window_of(x) if x._shape is not None and on_disk(x.device) else None
+        if window is None:
+            return None if x.src else x
+        size = math.prod(x.shape) * x.dtype.itemsize
+        if not size or not self.meets(window, size):
+            return x
+        old = window.view(math.prod(x.shape), x.dtype)
+        data = KeptBytes(bytearray(old.as_memoryview()))
+        memory = Buffer(old.device, old.size, old.dtype, FileWindow(data, 0, size))
+        return UOp.from_buffer(memory)._reshape(tuple(x.shape))
+
+
+# By device: the memory (bases) that looks at its file.
+_opened: collections.defaultdict[str, weakref.WeakSet[Buffer]] = collections.defaultdict(
+    weakref.WeakSet
+)
+
+
+def overwritten(x: UOp) -> Overwritten:
+    """What a write to a view of a file overwrites.
 
     Raises: AssignError for a place that is not in one piece.
     """
@@ -134,5 +203,4 @@ def write(x: UOp, data: memoryview) -> None:
         raise AssignError(
             f"a file cannot be written through {x.op.name}", help="write to slices in one piece"
         )
-    if math.prod(x.shape):
-        window.view(math.prod(x.shape), x.dtype).copyin(data)
+    return Overwritten(window, math.prod(x.shape) * x.dtype.itemsize)

@@ -47,12 +47,14 @@ class _Pending(NamedTuple):
 class Heard(NamedTuple):
     """What a thread did to tensors while somebody listened, by identity, each with its first node.
 
-    wrote: those that it gave another value. replaced: those that became another tensor.
+    wrote: those that it gave another value. replaced: those that became another tensor. parts: for
+    each write the tensors that it reached, each with steps of looking at what was written.
     """
 
     thread: int
     wrote: dict[int, tuple[weakref.ref[Any], UOp]]
     replaced: dict[int, tuple[weakref.ref[Any], UOp]]
+    parts: list[list[tuple[weakref.ref[Any], Any]]]
 
 
 class Live:
@@ -108,6 +110,14 @@ class Live:
             if heard.thread == threading.get_ident():
                 heard.wrote.setdefault(id(tensor), (weakref.ref(tensor), old))
 
+    def wrote_parts(self, parts: Iterable[tuple[Any, Any]]) -> None:
+        """A write reached parts of tensors: whoever listens hears of it."""
+        if self._listening:
+            found = [(weakref.ref(t), steps) for t, steps in parts if t is not None]
+            for heard in self._listening:
+                if heard.thread == threading.get_ident():
+                    heard.parts.append(found)
+
     def replaced(self, tensor: Any, old: UOp) -> None:
         """The program let a tensor become another one: whoever listens hears of it."""
         for heard in self._listening:
@@ -117,7 +127,7 @@ class Live:
     @contextmanager
     def listening(self) -> Iterator[Heard]:
         """What this thread does to tensors inside the block."""
-        heard = Heard(threading.get_ident(), {}, {})
+        heard = Heard(threading.get_ident(), {}, {}, [])
         with engine_lock:
             self._listening = [*self._listening, heard]
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from tinylab.helpers.measure import Metadata
 from tinylab.opcodes import Ops
 from tinylab.tensor.core import TensorCore
 from tinylab.tensor.held import live, mark_of
+from tinylab.tensor.sharing import take_contiguous, take_view
 from tinylab.trace import provenance
 from tinylab.trace.record import active
 from tinylab.uop.intern import is_size
@@ -109,8 +109,13 @@ def publish(result: Any, name: str, given: Given) -> Any:
     return result
 
 
-def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that marks what it makes, unless another method called it."""
+def noted(
+    name: str, function: Callable[..., Any], viewing: Callable[[Any, Any], Any] | None = None
+) -> Callable[..., Any]:
+    """A method that marks what it makes, unless another method called it.
+
+    viewing: for one whose results are views of its tensor: lets them know.
+    """
 
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
@@ -127,7 +132,10 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         given = [(t, t.uop) for t in tensors_in((*args, *kwargs.values()))]
         _inside.call, _inside.also = (name, given), 0
         try:
-            result = publish(function(*args, **kwargs), name, given)
+            made = function(*args, **kwargs)
+            if viewing is not None and isinstance(args[0], TensorCore):
+                made = viewing(made, args[0])
+            result = publish(made, name, given)
         except PYTHON_ERRORS as error:
             found = explained_error(function, name, args, kwargs, error)
             if args and not isinstance(args[0], (TensorCore, type)):
@@ -142,30 +150,23 @@ def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-# Views that a write goes through to the tensor they were taken of.
+def _views(result: Any, owner: TensorCore) -> Any:
+    if isinstance(result, TensorCore):
+        return take_view(result, owner)
+    if isinstance(result, (list, tuple)):
+        return type(result)(_views(x, owner) for x in result)
+    return result
+
+
+# Methods whose results are views of their tensor: a write through them reaches it.
 # fmt: off
-VIEWS = frozenset({
-    "reshape", "view", "permute", "transpose", "shrink", "shrink_to", "flip", "squeeze",
-    "unsqueeze", "flatten", "unflatten", "__getitem__", "split", "chunk", "diagonal", "expand",
-    "bitcast",
-})
+VIEWS: dict[str, Callable[[Any, Any], Any]] = dict.fromkeys((
+    "reshape", "view", "permute", "transpose", "rearrange", "shrink", "shrink_to", "flip",
+    "squeeze", "unsqueeze", "flatten", "unflatten", "unfold", "__getitem__", "split", "chunk",
+    "diagonal", "expand", "bitcast", "detach", "T",
+), _views)
 # fmt: on
-
-
-def viewing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose results are views of its tensor, and know it."""
-
-    @functools.wraps(function)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        result = function(self, *args, **kwargs)
-        for t in tensors_in((result,)):
-            if t is not self:
-                owner = None if self._view_of is None else self._view_of()
-                t._view_of = weakref.ref(self if owner is None else owner)
-        return result
-
-    return method
+VIEWS["contiguous"] = take_contiguous
 
 
 def note_methods(cls: type) -> None:
@@ -183,6 +184,6 @@ def note_methods(cls: type) -> None:
             setattr(cls, name, staticmethod(explained(raw.__func__, name)))
         elif not callable(raw):
             if name == "T" and isinstance(raw, property) and raw.fget is not None:
-                setattr(cls, name, property(noted(name, viewing(raw.fget))))
+                setattr(cls, name, property(noted(name, raw.fget, VIEWS[name])))
         elif not getattr(raw, "_plain", False):
-            setattr(cls, name, noted(name, viewing(raw) if name in VIEWS else raw))
+            setattr(cls, name, noted(name, raw, VIEWS.get(name)))

@@ -9,6 +9,7 @@ written to see the new value: they follow; any other view of that memory gets a 
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any
@@ -20,6 +21,7 @@ from tinylab.engine.capture import (
     LookingAfter,
     Replay,
     around_capture,
+    before_inputs,
     before_replay,
 )
 from tinylab.engine.captured import storage_below
@@ -28,47 +30,28 @@ from tinylab.engine.realize import to_store
 from tinylab.errors import JitError
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
-from tinylab.schedule.effects import buffer_below, is_write
+from tinylab.schedule.effects import is_write
 from tinylab.tensor.held import Heard, live
 from tinylab.tensor.history import forget
 from tinylab.tensor.random import drawn_streams
 from tinylab.tensor.realizing import keep, realize_all, set_aside
+from tinylab.tensor.sharing import (
+    Steps,
+    chain_below,
+    is_computed,
+    look_again,
+    owners_of,
+    part,
+    places_in,
+    places_written,
+)
 from tinylab.tensor.tensor import Tensor
-from tinylab.tensor.waiting import Storage
-from tinylab.tensor.writing import owner_of
+from tinylab.tensor.waiting import is_stored, memory_under, storage_looked_at
 from tinylab.uop.ops import UOp
-
-_storage: weakref.WeakKeyDictionary[UOp, Storage] = weakref.WeakKeyDictionary()
-
-
-def _look(uop: UOp) -> Storage:
-    order = [x for x in uop.toposort(enter_calls=False) if not x.is_bound_var]
-    buffers = frozenset(x for x in order if x.op is Ops.BUFFER and not x.is_variable)
-    return Storage(buffers, buffers & {buffer_below(x) for x in order if x.op is Ops.AFTER})
-
-
-def _storage_of(uop: UOp) -> Storage:
-    """What an expression looks at, kept while it is there; no BUFFER, which would keep itself."""
-    found = _storage.get(uop)
-    if found is None:
-        found = _storage[uop] = _look(uop)
-    return found
 
 
 def _meets(nodes: Iterable[UOp], memory: Set[Buffer]) -> bool:
     return any(m.base in memory for x in nodes if x._buffer is not None for m in memories_of(x))
-
-
-def _is_stored(uop: UOp) -> bool:
-    return to_store(uop) is None
-
-
-def _memory_of(uop: UOp) -> list[Buffer]:
-    """The memory (bases) that a stored value lies in."""
-    below = storage_below(uop)
-    if below.op is not Ops.BUFFER or below.is_variable:
-        return []
-    return [m.base for m in memories_of(below)]
 
 
 def _compute(t: Tensor, how: Callable[[Tensor], None], memory: Set[Buffer]) -> None:
@@ -76,7 +59,7 @@ def _compute(t: Tensor, how: Callable[[Tensor], None], memory: Set[Buffer]) -> N
     try:
         how(t)
     except Exception as error:
-        read = [x for x in _look(t.uop).all if _meets([x], memory)]
+        read = [x for x in storage_looked_at(t.uop).all if _meets([x], memory)]
         set_aside(t.uop, read, error)
 
 
@@ -86,29 +69,56 @@ def keep_order(replay: Replay) -> None:
     Views of what is written that do not follow get a copy.
     """
     forget(replay.written)
-    for t in live.to_compute_at(_is_stored, _storage_of, replay.written, replay.used):
+    for t in replay.followers.views():
+        look_again(t)
+    given = _given(replay.given)
+    for t in live.to_compute_at(is_stored, storage_looked_at, replay.written, replay.used):
         # It may have been computed along with one before it.
-        if (below := to_store(t.uop)) is None:
+        if (below := to_store(t.uop)) is None or not _is_concerned(t, replay):
             continue
-        storage = _storage_of(t.uop)
-        if not _meets(storage.all, replay.written) and not _meets(storage.targets, replay.used):
-            continue
-        if below.op is not Ops.AFTER:
+        if below.op is Ops.AFTER:
+            _write_before(t, replay)
+        elif not _follows(t, replay, given) or not _is_look(t):
             _compute(t, keep, replay.written)
-        elif _meets(storage.targets, replay.used):
-            realize_all([t])  # what the replay reads or overwrites is to be written before
-        else:
-            _compute(t, lambda t: realize_all([t]), replay.written)
-    for t in live.lying_in(replay.written, _memory_of):
-        if t in replay.followers or _is_given(t, replay.given):
+    for t in live.lying_in(replay.written, memory_under):
+        if t in replay.followers or _follows(t, replay, given):
             continue
-        if not replay.written.isdisjoint(_memory_of(t.uop)):
+        if not replay.written.isdisjoint(memory_under(t.uop)):
             keep(t)
+    for writes in replay.followers.writes:
+        writes(replay.given)
 
 
-def _is_given(t: Tensor, given: Sequence[Any]) -> bool:
-    """Whether a replay got a tensor, a view of it, or its node."""
-    return any(t.uop is x or t is x or (isinstance(x, Tensor) and t is owner_of(x)) for x in given)
+def _write_before(t: Tensor, replay: Replay) -> None:
+    """Do a write that waits."""
+    if _meets(storage_looked_at(t.uop).targets, replay.used):
+        realize_all([t])  # what the replay reads or overwrites: it cannot go on without
+    else:
+        _compute(t, lambda t: realize_all([t]), replay.written)
+
+
+def _follows(t: Tensor, replay: Replay, given: Set[int]) -> bool:
+    return t in replay.followers or id(t) in given or id(t.uop) in given
+
+
+def _is_concerned(t: Tensor, replay: Replay) -> bool:
+    """Whether what is to be computed reads memory that is written next, or writes what is used."""
+    storage = storage_looked_at(t.uop)
+    return _meets(storage.all, replay.written) or _meets(storage.targets, replay.used)
+
+
+def _is_look(t: Tensor) -> bool:
+    """Whether a tensor is memory, or bits of it, or a view of it with gaps."""
+    return chain_below(t.uop)[1].op is Ops.BUFFER
+
+
+def _given(given: Sequence[Any]) -> set[int]:
+    """The ids of the tensors that a replay got, of what those are views of, and of nodes."""
+    found = set(map(id, given))
+    for x in given:
+        if isinstance(x, Tensor):
+            found |= set(map(id, owners_of(x)))
+    return found
 
 
 _Refs = dict[int, "weakref.ref[Any]"]
@@ -124,7 +134,7 @@ def around_capturing() -> Iterator[LookingAfter]:
     before, there = _in_order()
     with live.listening() as heard:
         yield LookingAfter(
-            lambda: _finish_writes(heard, there),
+            lambda given: _finish_writes(given, heard, there),
             lambda done: _look_after(done, heard, there, before),
         )
 
@@ -132,7 +142,9 @@ def around_capturing() -> Iterator[LookingAfter]:
 @alone
 def _in_order() -> tuple[list[weakref.ref[Tensor]], _Refs]:
     """(the tensors that still wait, all tensors) once no write to memory waits."""
-    for t in live.all_to_compute(_is_stored):
+    for t in live:  # what is written and what is read of a view must be one memory
+        look_again(t)
+    for t in live.all_to_compute(is_stored):
         # A function that reads what cannot be computed says so itself.
         with contextlib.suppress(Exception):
             _do_writes(t)
@@ -140,12 +152,12 @@ def _in_order() -> tuple[list[weakref.ref[Tensor]], _Refs]:
         counter = Tensor._from_uop(stream.moved_on())
         realize_all([counter])
         stream.counter = counter.uop
-    return [weakref.ref(t) for t in live.all_to_compute(_is_stored)], live.known()
+    return [weakref.ref(t) for t in live.all_to_compute(is_stored)], live.known()
 
 
 def _do_writes(t: Tensor) -> None:
     """Do the writes to memory that a tensor waits for, also below what it is worked out from."""
-    if not any(x._buffer is not None for x in _storage_of(t.uop).targets):
+    if not any(x._buffer is not None for x in storage_looked_at(t.uop).targets):
         return
     writes = [x for x in t.uop.toposort(enter_calls=False) if is_write(x)]
     below = set(UOp.sink(*(s for x in writes for s in x.src)).toposort(enter_calls=False))
@@ -153,16 +165,17 @@ def _do_writes(t: Tensor) -> None:
 
 
 @alone
-def _finish_writes(heard: Heard, there: _Refs) -> bool:
+def _finish_writes(given: Sequence[Any], heard: Heard, there: _Refs) -> bool:
     """Do the writes of a captured function that it neither returned nor realized.
 
     Whether all that it wrote to, and did not make, was in memory before.
     """
+    _refuse_computed(given, heard)
     wrote = [(t, old) for ref, old in heard.wrote.values() if (t := ref()) is not None]
     pending = [t for t, _ in wrote if (x := to_store(t.uop)) is not None and x.op is Ops.AFTER]
     realize_all(pending)
     found = [(t, old) for t, old in wrote if id(t) not in heard.replaced and _is_of(t, there)]
-    return all(_is_stored(old) for _, old in found)
+    return all(is_stored(old) for _, old in found)
 
 
 def _is_of(t: Tensor, refs: _Refs) -> bool:
@@ -180,8 +193,8 @@ def _refuse_replaced(done: Aftermath, heard: Heard, there: _Refs) -> None:
         t = ref()
         if t is None or there.get(key) is None or t.uop is old:
             continue
-        now = set(_memory_of(t.uop)) if _is_stored(t.uop) else set()
-        before = set(_memory_of(old)) if _is_stored(old) else set()
+        now = set(memory_under(t.uop)) if is_stored(t.uop) else set()
+        before = set(memory_under(old)) if is_stored(old) else set()
         if now == before and now:
             continue
         if not now or not now <= done.made or not before.isdisjoint(done.read):
@@ -192,6 +205,73 @@ def _refuse_replaced(done: Aftermath, heard: Heard, there: _Refs) -> None:
             )
 
 
+def _refuse_computed(given: Sequence[Any], heard: Heard) -> None:
+    """A replay writes to the memory of what it gets; what that is a view of must lie there too.
+
+    Raises: JitError for an argument that is written to and that had to be computed.
+    """
+    for t in given:
+        if id(t) in heard.wrote and is_computed(t):
+            raise JitError(
+                f"a captured function writes to an argument of shape {shape_text(t.shape)} that is "
+                "a view of another tensor, by other bits or with gaps: a replay would not reach "
+                "that one",
+                help="pass the tensor itself, and take the view inside the function",
+            )
+
+
+def settle(given: Sequence[Tensor]) -> None:
+    """What a function is given lies in the memory of what it is a view of."""
+    for t in given:
+        for owner in owners_of(t)[-1:]:
+            if is_stored(t.uop) and storage_below(t.uop) is storage_below(owner.uop):
+                continue
+            if not is_stored(owner.uop):
+                owner.realize()
+            look_again(t)
+
+
+def _note_writes(done: Aftermath, heard: Heard) -> None:
+    """Replays write what the function wrote: older views of that are apart each time."""
+    given = {id(t): n for n, t in enumerate(done.given)}
+    arguments: dict[tuple[int, Steps], None] = {}
+    others: dict[Any, list[tuple[weakref.ref[Any], Steps]]] = {}
+    for parts in heard.parts:
+        held = [(t, steps) for ref, steps in parts if (t := ref()) is not None]
+        argument = next(((given[id(t)], steps) for t, steps in held if id(t) in given), None)
+        if argument is not None:
+            arguments[argument] = None
+        elif held:
+            key = tuple((id(t), steps) for t, steps in held)
+            others[key] = [(weakref.ref(t), steps) for t, steps in held]
+    if arguments:
+        done.followers.writes.append(functools.partial(_arguments_written, list(arguments)))
+    if others:
+        refs = {ref: None for places in others.values() for ref, _ in places}
+        written = functools.partial(_written, list(refs), list(others.values()))
+        done.followers.writes.append(written)
+
+
+def _arguments_written(writes: list[tuple[int, Steps]], given: Sequence[Any]) -> None:
+    for n, steps in writes:
+        if isinstance(given[n], Tensor):
+            part(places_written(given[n], steps))
+
+
+def _written(
+    refs: list[weakref.ref[Any]],
+    writes: list[list[tuple[weakref.ref[Any], Steps]]],
+    given: Sequence[Any],
+) -> None:
+    """Tensors (refs) were written: in each write members of one family, by steps of looking."""
+    if not any(t._views for ref in refs if (t := ref()) is not None):
+        return
+    for places in writes:
+        held = [(t, steps) for ref, steps in places if (t := ref()) is not None]
+        if any(t._views for t, _ in held):
+            part([(t, places_in(t, steps)) for t, steps in held])
+
+
 @alone
 def _look_after(done: Aftermath, heard: Heard, there: _Refs, waiting: Iterable[Any]) -> None:
     """Behind a capture: who follows, and values of their own for all others.
@@ -200,12 +280,15 @@ def _look_after(done: Aftermath, heard: Heard, there: _Refs, waiting: Iterable[A
     them that were to be computed.
     """
     _refuse_replaced(done, heard, there)
+    _note_writes(done, heard)
     returned = {id(t) for t in done.returned}
     own = (r for k, r in live.known().items() if there.get(k) is not r and k not in returned)
     for t in _held((*(ref for ref, _ in heard.wrote.values()), *own)):
-        done.followers.add(t)
-    live.all_to_compute(_is_stored)
-    for t in {id(t): t for t in (*_held(waiting), *live.lying_in(done.made, _memory_of))}.values():
+        done.followers.add(t, is_view=id(t) in heard.wrote and bool(owners_of(t)))
+    live.all_to_compute(is_stored)
+    for t in {
+        id(t): t for t in (*_held(waiting), *live.lying_in(done.made, memory_under))
+    }.values():
         if t not in done.followers and id(t) not in returned:
             _keep_apart(t, done)
 
@@ -216,12 +299,13 @@ def _held(refs: Iterable[Any]) -> Iterator[Tensor]:
 
 def _keep_apart(t: Tensor, done: Aftermath) -> None:
     """Give a tensor memory of its own where it looks at what the capture made."""
-    nodes = _look(t.uop).all
+    nodes = storage_looked_at(t.uop).all
     if not _meets(nodes, done.made):
         return
     _compute(t, keep, done.made)
     done.moved.update(m.base for x in nodes if x._buffer is not None for m in memories_of(x))
 
 
+before_inputs.append(settle)
 before_replay.append(keep_order)
 around_capture.append(around_capturing)

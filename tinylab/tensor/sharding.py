@@ -9,8 +9,9 @@ from tinylab.dtype import strong_dtype
 from tinylab.errors import ShardError
 from tinylab.tensor import disk
 from tinylab.tensor.core import canonical
-from tinylab.tensor.held import ANYTHING, live
+from tinylab.tensor.held import ANYTHING
 from tinylab.tensor.interchange import TensorInterchange
+from tinylab.tensor.sharing import become
 from tinylab.tensor.writing import stored_copy
 from tinylab.uop.ops import UOp
 
@@ -60,9 +61,8 @@ class TensorSharding(TensorInterchange):
     def shard_(self, devices: Sequence[str], axis: int | None = None) -> Self:
         """Spread this tensor over several devices; see `shard`."""
         found = self.shard(devices, axis)
-        self.uop, self.grad, self._view_of = found.uop, found.grad, None
-        self._marks = ANYTHING
-        live.changed(self)
+        become(self, found)
+        self.grad, self._marks = found.grad, ANYTHING
         return self
 
     def shard_like(self, y: Self) -> Self:

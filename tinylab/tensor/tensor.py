@@ -32,13 +32,14 @@ from tinylab.gradient import compute_gradient
 from tinylab.helpers.arguments import explained
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
-from tinylab.tensor import data as host, disk
+from tinylab.tensor import data as host, disk, filing
 from tinylab.tensor.core import canonical
 from tinylab.tensor.held import ANYTHING, live
 from tinylab.tensor.history import Unfolded
 from tinylab.tensor.noting import note_methods, note_nodes
 from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated, take_requires_grad
 from tinylab.tensor.realizing import realize_all
+from tinylab.tensor.sharing import become
 from tinylab.tensor.writing import accumulated, assign, operand, setitem, stored_copy
 from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
@@ -73,7 +74,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         requires_grad: bool | None = None,
     ) -> None:
         self.grad: Tensor | None = None
-        self._view_of = None
+        self._view_of, self._views, self._path, self._stands = (), None, None, None
         self._marks = ANYTHING if isinstance(data, UOp) else 0
         self.is_param = None
         if requires_grad is not None:
@@ -205,9 +206,8 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
     def to_(self, device: Any) -> Tensor:
         """Move this tensor to another device."""
         found = self.to(device)
-        self.uop, self.grad, self._view_of = found.uop, found.grad, None
-        self._marks = ANYTHING
-        live.changed(self)
+        become(self, found)
+        self.grad, self._marks = found.grad, ANYTHING
         return self
 
     def clone(self, device: Any = None) -> Tensor:
@@ -247,9 +247,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         Raises: AssignError for another type or device; ShapeError when the shape does not fit.
         """
         if disk.on_disk(self.device):
-            value = x.to("CPU") if isinstance(x, Tensor) else x
-            like = self.empty_like(device="CPU")
-            disk.write(self.uop, operand(like, value, "assign")._bytes())
+            filing.assign(self, self.uop, x)
         else:
             assign(self, operand(self, x, "assign"))
         return self
@@ -265,14 +263,17 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             raise ContractError(
                 f"replace shape mismatch {shape_text(self.shape)} != {shape_text(x.shape)}"
             )
-        old, self.uop, self._view_of, self._marks = self.uop, x.uop, None, x._marks
-        live.changed(self)
+        old, self._marks = self.uop, x._marks
+        become(self, x)
         live.wrote(self, old)
         live.replaced(self, old)
         return self
 
     def __setitem__(self, indices: Any, v: Any) -> None:
-        setitem(self, indices, v)
+        if disk.on_disk(self.device):
+            filing.setitem(self, indices, v)
+        else:
+            setitem(self, indices, v)
         live.add(self)
 
     def __delitem__(self, indices: Any) -> None:

@@ -8,6 +8,10 @@ from typing import Any, NamedTuple
 
 from tinylab.device import Buffer
 from tinylab.engine.buffers import memories_of, memory_given
+from tinylab.engine.captured import storage_below
+from tinylab.engine.realize import to_store
+from tinylab.opcodes import Ops
+from tinylab.schedule.effects import buffer_below
 from tinylab.uop.ops import UOp
 
 _Refs = dict[int, "weakref.ref[Any]"]
@@ -19,6 +23,36 @@ class Storage(NamedTuple):
 
     all: frozenset[UOp]
     targets: frozenset[UOp]
+
+
+_storage: weakref.WeakKeyDictionary[UOp, Storage] = weakref.WeakKeyDictionary()
+
+
+def _look(uop: UOp) -> Storage:
+    order = [x for x in uop.toposort(enter_calls=False) if not x.is_bound_var]
+    buffers = frozenset(x for x in order if x.op is Ops.BUFFER and not x.is_variable)
+    return Storage(buffers, buffers & {buffer_below(x) for x in order if x.op is Ops.AFTER})
+
+
+def storage_looked_at(uop: UOp) -> Storage:
+    """What an expression looks at, kept while it is there; no BUFFER, which would keep itself."""
+    found = _storage.get(uop)
+    if found is None:
+        found = _storage[uop] = _look(uop)
+    return found
+
+
+def is_stored(uop: UOp) -> bool:
+    """Whether a value is a view of memory."""
+    return to_store(uop) is None
+
+
+def memory_under(uop: UOp) -> list[Buffer]:
+    """The memory (bases) that a stored value lies in."""
+    below = storage_below(uop)
+    if below.op is not Ops.BUFFER or below.is_variable:
+        return []
+    return [m.base for m in memories_of(below)]
 
 
 class Waiting:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import DType, dtypes
 from tinylab.engine.capture import open_captures
@@ -25,18 +25,33 @@ from tinylab.mixin.indexing import (
     take,
     tensor_axes,
 )
-from tinylab.opcodes import GroupOp, Ops
-from tinylab.tensor.bits import as_bits, bits_below
+from tinylab.opcodes import Ops
+from tinylab.tensor.bits import as_bits
+from tinylab.tensor.core import TensorCore
 from tinylab.tensor.data import empty_uop
 from tinylab.tensor.held import ANYTHING, live
+from tinylab.tensor.sharing import (
+    Family,
+    Link,
+    Steps,
+    buffer_under,
+    chain_below,
+    families_of,
+    is_expanded,
+    may_write,
+    moved,
+    owners_of,
+    part,
+    places_written,
+    seen_through,
+    stand_at,
+    steps_to,
+)
 from tinylab.uop.ops import UOp
 from tinylab.uop.sharding import reads_across
 
 if TYPE_CHECKING:
     from tinylab.tensor.tensor import Tensor
-
-# A movement, or the type that bits are read as.
-Step: TypeAlias = "UOp | DType"
 
 # Movements through which a value can be stored: each element of the view has a place of its own.
 _STORABLE = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.SHRINK, Ops.DETACH, Ops.UNSHARD})
@@ -52,7 +67,7 @@ def stored_copy(uop: UOp, device: Any, axis: int | None = None) -> UOp:
     flat = target.unsharded_base
     if flat.op is not Ops.BUFFER:
         return target
-    return _rebuilt(chain_below(target)[0], flat.after(target.store(uop)))
+    return seen_through(chain_below(target)[0], flat.after(target.store(uop)))
 
 
 def operand(target: Tensor, x: Any, what: str, place: Tensor | None = None) -> Any:
@@ -90,102 +105,56 @@ def operand(target: Tensor, x: Any, what: str, place: Tensor | None = None) -> A
     return value._broadcast_to(target.shape)
 
 
-def _step(view: UOp) -> tuple[Step, UOp] | None:
-    """(one step of looking, what it looks at); None where a node is no view."""
-    below = bits_below(view)
-    if below is not None:
-        return view.dtype, below
-    if view.op in GroupOp.Movement or view.op in (Ops.DETACH, Ops.UNSHARD):
-        return view, view.src[0]
-    return None
-
-
-def chain_below(view: UOp) -> tuple[list[Step], UOp]:
-    """(the steps of looking, outermost first, and what lies below them)."""
-    chain: list[Step] = []
-    while (found := _step(view)) is not None:
-        step, view = found
-        chain.append(step)
-    return chain, view
-
-
-def _rebuilt(chain: Sequence[Step], base: UOp) -> UOp:
-    for step in reversed(chain):
-        if isinstance(step, DType):
-            base = as_bits(base, step)
-        else:
-            base = step.replace(src=(base, *step.src[1:]))
-    return base
-
-
-def _buffer_below(uop: UOp) -> UOp | None:
-    """The BUFFER that a view looks at, through the writes to it; None for an expression."""
-    found = chain_below(uop)[1]
-    while found.op is Ops.AFTER:
-        found = found.src[0]
-    return found if found.op is Ops.BUFFER else None
-
-
-def owner_of(t: Tensor) -> Tensor:
-    """The tensor that this one is a view of, if someone still holds it; else itself."""
-    owner: Tensor | None = None if t._view_of is None else t._view_of()
-    if owner is None:
-        return t
-    buffer = _buffer_below(t.uop)
-    if buffer is not None and buffer is _buffer_below(owner.uop):
-        return owner
-    return owner if _steps_to(t.uop, owner.uop) is not None else t
-
-
-def _holds(t: Tensor, uop: UOp) -> None:
+def _holds(t: TensorCore, uop: UOp) -> None:
     """Give a tensor another value; what may be below it is no longer what it was made of."""
     old, t.uop, t._marks = t.uop, uop, ANYTHING
     live.changed(t)
     live.wrote(t, old)
 
 
-def _steps_to(view: UOp, base: UOp) -> list[Step] | None:
-    """The steps between a value and a view of it; None if it is no view of it."""
-    chain: list[Step] = []
-    while view is not base:
-        found = _step(view)
-        if found is None or view.op in (Ops.DETACH, Ops.UNSHARD):
-            return None
-        step, view = found
-        chain.append(step)
-    return chain
-
-
 def ensure_stored(t: Tensor) -> None:
-    """Give a tensor that is only an expression storage of its own, and its owner first.
+    """Let a tensor, and those that a write into it reaches, look at storage of their own.
 
-    Raises: AssignError for a weak type.
+    Raises: AssignError for a weak type, and where several elements are one of the storage.
     """
     if dtypes.is_weak(t.dtype):
         raise AssignError(
             f"cannot setitem into a weak tensor of {t.dtype}", help="give it a dtype first"
         )
-    owner = owner_of(t)
-    if _buffer_below(owner.uop) is None and owner.numel():
-        steps = _steps_to(t.uop, owner.uop) or []
-        _holds(owner, stored_copy(owner.uop, owner.device))
-        if t is not owner:
-            _holds(t, _rebuilt(steps, owner.uop))
-    elif _buffer_below(t.uop) is None and t.numel():
-        _holds(t, stored_copy(t.uop, t.device))
+    if is_expanded(t):
+        raise AssignError(
+            f"cannot write into an expanded view of shape {shape_text(t.shape)}",
+            help="make it contiguous first",
+        )
+    for root, members in families_of(t):
+        if root.numel() and not may_write(root):
+            _holds(root, stored_copy(root.uop, root.device))
+        for x, steps in members:
+            uop = seen_through(steps, root.uop)
+            if x.uop is not uop:
+                _holds(x, uop)
 
 
 @alone
 def assign(t: Tensor, value: Tensor) -> None:
     """Write a value of the right shape and type into a tensor, and into what it is a view of."""
-    if value.uop is t.uop or t.numel() == 0:
+    if t.numel() == 0:
         return
-    if _buffer_below(t.uop) is None and owner_of(t) is t:
+    if value.uop is t.uop:
+        _part(t, ())
+    elif not owners_of(t) and not may_write(t) and not is_expanded(t):
         # A value that was never stored is replaced, in storage of its own.
         _holds(t, stored_copy(value.uop, t.device, t.uop.axis))
-        return
-    ensure_stored(t)
-    write(t, t.uop, value.uop)
+        _part(t, ())
+    else:
+        ensure_stored(t)
+        write(t, t.uop, value.uop)
+
+
+def _part(t: TensorCore, steps: Steps) -> list[tuple[TensorCore, Link]]:
+    """Part the views of what is written through steps of looking; the others are given."""
+    live.wrote_parts([(t, steps), *((k.owner(), steps + k.steps) for k in t._view_of)])
+    return part(places_written(t, steps))
 
 
 def accumulated(old: Tensor, more: Tensor) -> Tensor:
@@ -202,33 +171,48 @@ def accumulated(old: Tensor, more: Tensor) -> Tensor:
 
 
 def write(t: Tensor, view: UOp, value: UOp) -> None:
-    """Write a value to a view of a tensor's storage; the tensor and its owner see it.
+    """Write a value to a view of a tensor's storage; the tensor and what it is a view of see it."""
+    steps = steps_to(view, t.uop) or ()
+    beside = _part(t, steps)
+    for family in families_of(t):
+        _write_family(family, steps, value, beside)
 
-    Raises: AssignError where several elements of the view are one element of the storage.
+
+def _write_family(
+    family: Family, steps: Steps, value: UOp, beside: list[tuple[TensorCore, Link]]
+) -> None:
+    """Write to one storage through steps of looking at the family's first member.
+
+    beside: views that look at other places: where they looked at this storage, they still do.
     """
-    owner = owner_of(t)
-    chain, _ = chain_below(view)
-    own_chains = [
-        (alias, chain_below(alias.uop)[0]) for alias in {id(x): x for x in (t, owner)}.values()
-    ]
-    state = chain_below(owner.uop)[1]
-    if any(isinstance(step, UOp) and step.op is Ops.EXPAND for step in chain):
-        raise AssignError(
-            f"cannot write into an expanded view of shape {shape_text(view.shape)}",
-            help="make it contiguous first",
-        )
+    root, members = family
+    root_chain, state = chain_below(root.uop)
+    chain, _ = chain_below(seen_through((*steps, *members[0][1]), root.uop))
+    new = _written(chain, state, value)
+    now = {id(x): seen_through(below, seen_through(root_chain, new)) for x, below in members}
+    there = [x for x, _ in members]
+    for view, link in beside:
+        owner = link.owner()
+        if id(owner) in now and chain_below(view.uop)[1] is state:
+            moved(view, seen_through(link.steps, now[id(owner)]))
+            there.append(view)
+    for x, _ in members:
+        _holds(x, now[id(x)])
+    if (buffer := buffer_under(state)) is not None:
+        stand_at(buffer, there)
+
+
+def _written(chain: Sequence[UOp | DType], state: UOp, value: UOp) -> UOp:
+    """The state of a buffer after a value is written to a view of it."""
     moves, value = _below_bits(chain, state, value)
     if all(step.op in _STORABLE and not _across_parts(step) for step in moves):
-        new = state.after(_rebuilt(moves, state).store(value))
-    else:
-        # Through padding, and in other shards, there is no plain view: the whole is written,
-        # changed where it looks.
-        ops = [step.op for step in moves]
-        depth = ops.index(Ops.UNSHARD) if Ops.UNSHARD in ops else len(moves)
-        whole = _rebuilt(moves[depth:], state)
-        new = state.after(whole.store(changed(whole, moves[:depth], value)))
-    for alias, steps in own_chains:
-        _holds(alias, _rebuilt(steps, new))
+        return state.after(seen_through(moves, state).store(value))
+    # Through padding, and in other shards, there is no plain view: the whole is written,
+    # changed where it looks.
+    ops = [step.op for step in moves]
+    depth = ops.index(Ops.UNSHARD) if Ops.UNSHARD in ops else len(moves)
+    whole = seen_through(moves[depth:], state)
+    return state.after(whole.store(changed(whole, moves[:depth], value)))
 
 
 def changed(whole: UOp, moves: list[UOp], value: UOp) -> UOp:
@@ -240,7 +224,7 @@ def changed(whole: UOp, moves: list[UOp], value: UOp) -> UOp:
     return mask.alu(Ops.WHERE, placed(moves, value), whole)
 
 
-def _below_bits(chain: list[Step], state: UOp, value: UOp) -> tuple[list[UOp], UOp]:
+def _below_bits(chain: Sequence[UOp | DType], state: UOp, value: UOp) -> tuple[list[UOp], UOp]:
     """(the movements below the last view of bits, what is written there).
 
     Bits have a place in memory only in elements of its own type: those are written whole.
@@ -250,7 +234,7 @@ def _below_bits(chain: list[Step], state: UOp, value: UOp) -> tuple[list[UOp], U
         if isinstance(step, UOp):
             moves.append(step)
             continue
-        below = _rebuilt(chain[n + 1 :], state)
+        below = seen_through(chain[n + 1 :], state)
         value = as_bits(changed(as_bits(below, step), moves, value), below.dtype)
         moves = []
     return moves, value
