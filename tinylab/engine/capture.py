@@ -168,8 +168,8 @@ class LookingAfter(NamedTuple):
     """What those who look after values do at the end of a function that is captured, and behind it.
 
     finish: within the capture, with the tensors that the function was given, do the writes that it
-    left waiting, so that replays do them; False where replays would begin with what a write of this call began with, because that
-    was not in memory yet. behind: when the capture is closed.
+    left waiting, so that replays do them; False where replays would begin with what a write of this
+    call began with, because that was not in memory yet. behind: when the capture is closed.
     """
 
     finish: Callable[[Sequence[Any]], bool]
