@@ -346,3 +346,27 @@ def test_hardswish_of_the_largest_numbers_is_finite() -> None:
     for dtype in ("float16", "float32", "float64"):
         top = np.array([np.finfo(dtype).max], dtype)
         np.testing.assert_array_equal(Tensor(top).hardswish().numpy(), top)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_slope_of_cosh_keeps_its_digits_near_0(dtype: str) -> None:
+    x = np.concatenate([[0.0], 10 ** np.linspace(-30, 1, 200)]).astype(dtype)
+    t = Tensor(x)
+    (grad,) = t.cosh().sum().gradient(t)
+    close = {"rtol": 8 * float(np.finfo(dtype).eps)}
+    np.testing.assert_allclose(grad.numpy(), np.sinh(x.astype(float)), **close)
+    np.testing.assert_allclose(t.cosh().numpy(), np.cosh(x.astype(float)), **close)
+
+
+@pytest.mark.parametrize("remainder", [Tensor.fmod, Tensor.mod])
+def test_the_slope_of_a_remainder_is_1_at_0_too(remainder) -> None:  # type: ignore[no-untyped-def]
+    x, y = Tensor([0.0, -0.0, 3.0, -1.5]), Tensor([3.0, 2.0, 3.0, 2.0])
+    (grad,) = remainder(x, y).sum().gradient(x)
+    assert grad.tolist() == [1.0] * 4
+    assert np.isnan(remainder(Tensor([0.0, 0.0]), Tensor([0.0, nan])).numpy()).all()
+
+
+def test_the_slope_of_mish_far_out_is_finite() -> None:
+    x = Tensor([3.4e38, 1e5, -1e5, -3.4e38])
+    (grad,) = x.mish().sum().gradient(x)
+    assert grad.tolist() == [1.0, 1.0, 0.0, 0.0]

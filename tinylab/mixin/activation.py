@@ -104,7 +104,13 @@ class ActivationMixin(FunctionsMixin):
 
         Source: Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019.
         """
-        return self._in_float32(lambda x: x * _softplus(x).tanh())
+        return self._in_float32(_mish)
+
+
+def _mish(x: Any) -> Any:
+    """Beyond where tanh is 1 or 0 its slope is no longer multiplied by x, which may be anything."""
+    bounded = x.clip(-1e4, 1e4)
+    return x * _softplus(bounded).tanh()
 
 
 def _elu(x: Any, alpha: float, slope: float) -> Any:

@@ -144,6 +144,13 @@ def sinh(x: Any) -> Any:
     return near.where(series, (x.exp() - x.neg().exp()) * 0.5)
 
 
+def cosh(x: Any) -> Any:
+    """(exp(x) + exp(-x)) / 2; 1 + 2 sinh²(x/2) to 1, whose slope keeps its digits near 0."""
+    near = x.abs() < 1
+    half = _odd(near.where(x, 0) * 0.5, _SINH_SERIES[_wide(x)])
+    return near.where(half.square() * 2 + 1, (x.exp() + x.neg().exp()) * 0.5)
+
+
 def tanh(x: Any) -> Any:
     """(1 - z) / (1 + z) with z = exp(-2|x|), which cannot overflow; a series near 0."""
     negative = x < 0

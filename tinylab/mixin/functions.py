@@ -14,6 +14,7 @@ from tinylab.mixin.approximations import (
     atan,
     atan_to_1,
     atanh,
+    cosh,
     erf,
     sinh,
     small_log1p,
@@ -105,7 +106,7 @@ class FunctionsMixin(ElementwiseMixin):
 
     def cosh(self) -> Self:
         """The hyperbolic cosine."""
-        return self._in_float32(lambda x: (x.exp() + x.neg().exp()) * 0.5)
+        return self._in_float32(cosh)
 
     def tanh(self) -> Self:
         """The hyperbolic tangent."""

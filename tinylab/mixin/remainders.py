@@ -106,8 +106,10 @@ def remainder(a: S, b: S) -> S:
     """What is left of a, with a's sign: C's fmod."""
     found = whole_quotient(a, b).rest.cast(a.dtype)
     signed: S = (a < 0).where(-found, found)
-    # A finite number leaves itself when divided by an infinity (not inf - 0 * inf).
-    return (b.isinf() & a.isfinite()).where(a, signed)
+    # A finite number leaves itself when divided by an infinity (not inf - 0 * inf), and 0 by all
+    # but 0: its size has no slope there.
+    itself = (b.isinf() & a.isfinite()) | (a.eq(0) & ((b < 0) | (b > 0)))
+    return itself.where(a, signed)
 
 
 def floor_quotient(a: S, b: S) -> S:
