@@ -370,3 +370,13 @@ def test_the_slope_of_mish_far_out_is_finite() -> None:
     x = Tensor([3.4e38, 1e5, -1e5, -3.4e38])
     (grad,) = x.mish().sum().gradient(x)
     assert grad.tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("name", "slopes"), [
+    ("asin", [inf, inf]), ("acos", [-inf, -inf]), ("atanh", [inf, inf]),
+])  # fmt: skip
+def test_slopes_at_the_ends_are_infinite(name: str, slopes: list[float]) -> None:
+    for dtype in (dtypes.float32, dtypes.float64):
+        x = Tensor([1.0, -1.0], dtype=dtype)
+        (grad,) = getattr(x, name)().sum().gradient(x)
+        assert grad.tolist() == slopes

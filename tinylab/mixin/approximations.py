@@ -190,17 +190,23 @@ def acosh(x: Any) -> Any:
 
 
 def atanh(x: Any) -> Any:
-    """log((1 + x) / (1 - x)) / 2; a series to 0.3."""
+    """(log(1 + x) - log(1 - x)) / 2; a series to 0.3."""
     near = x.abs() < 0.3
     series = _small_atanh(near.where(x, 0))
-    return near.where(series, ((1 + x) / (1 - x)).log() * 0.5)
+    return near.where(series, ((1 + x).log() - (1 - x).log()) * 0.5)
+
+
+def asin(x: Any) -> Any:
+    """2 atan(x / (1 + cos)) with cos = sqrt(1 - x) sqrt(1 + x), whose slope at 1 is infinite."""
+    cosine = (1 - x).sqrt() * (1 + x).sqrt()
+    return atan_to_1(x / (cosine + 1)) * 2
 
 
 def acos(x: Any) -> Any:
-    """2 atan(sqrt((1 - |x|) / (1 + |x|))), or pi less that below 0: all digits are kept near 1."""
+    """2 atan(sqrt(1 - |x|) / sqrt(1 + |x|)), pi less that below 0: all digits are kept near 1."""
     negative = x < 0
     magnitude = negative.where(x.neg(), x)
-    angle = atan_to_1(((1 - magnitude) / (1 + magnitude)).sqrt()) * 2
+    angle = atan_to_1((1 - magnitude).sqrt() / (1 + magnitude).sqrt()) * 2
     return negative.where(math.pi - angle, angle)
 
 

@@ -10,9 +10,9 @@ from tinylab.dtype import ConstType, dtypes
 from tinylab.mixin.approximations import (
     acos,
     acosh,
+    asin,
     asinh,
     atan,
-    atan_to_1,
     atanh,
     cosh,
     erf,
@@ -90,7 +90,7 @@ class FunctionsMixin(ElementwiseMixin):
 
     def asin(self) -> Self:
         """The angle in [-pi/2, pi/2] whose sine is self; NaN beyond 1."""
-        return self._in_float32(lambda x: atan_to_1(x / (((1 - x) * (1 + x)).sqrt() + 1)) * 2)
+        return self._in_float32(asin)
 
     def acos(self) -> Self:
         """The angle in [0, pi] whose cosine is self; NaN beyond 1."""
