@@ -1,4 +1,4 @@
-"""Fits the polynomials of codegen/transcendental.py, double_powers.py and of erf in mixin/.
+"""Fits the polynomials of codegen/transcendental.py, double_powers.py and of mixin/approximations.
 
 Minimax by the exchange of Remez, in mpmath. Run it by hand after changing a degree or an interval;
 it prints coefficients, highest power first.
@@ -88,6 +88,9 @@ def main() -> None:
     f = lambda z: mp.atanh(mp.sqrt(z)) * 3 / mp.sqrt(z) - 3 - z  # noqa: E731
     g = lambda z: f(z) / z**2 if z > 1e-12 else mp.mpf(3) / 5  # noqa: E731
     show("pow f64", g, lambda z: z**2 + mp.mpf(10) ** -12, 0, 0.02944, 6)
+    # atan(x) = x p(x*x), p(0) = 1
+    f = lambda z: mp.atan(mp.sqrt(z)) / mp.sqrt(z) if z > 1e-20 else 1 - z / 3  # noqa: E731
+    show("atan f32", f, lambda z: 1 / f(z), 0, 0.1837, 6)
     # erf(x) = x + x p(x*x); log(erfc(t)) = t p(t) - t*t, and erfc itself to 4e-5 for gradients
     f = lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1 if z > 1e-20 else 2 / mp.sqrt(mp.pi) - 1  # noqa: E731
     show("erf f32", f, lambda z: 1 / (f(z) + 1), 0, 0.81, 5)

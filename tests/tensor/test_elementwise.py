@@ -338,7 +338,7 @@ def test_zeros_keep_their_sign(dtype: str) -> None:
     x = np.array([-0.0, 0.0, -0.3, 0.3, -0.5, 0.5], dtype)
     found, right = Tensor(x).round().numpy(), np.round(x)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(right))
-    for function in (Tensor.sin, Tensor.tan, Tensor.tanh, Tensor.sinh):
+    for function in (Tensor.atan, Tensor.asin, Tensor.sin, Tensor.tan, Tensor.tanh, Tensor.sinh):
         assert np.signbit(function(Tensor(x[:2])).numpy()).tolist() == [True, False]
 
 
@@ -380,3 +380,13 @@ def test_slopes_at_the_ends_are_infinite(name: str, slopes: list[float]) -> None
         x = Tensor([1.0, -1.0], dtype=dtype)
         (grad,) = getattr(x, name)().sum().gradient(x)
         assert grad.tolist() == slopes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_arctangent_and_its_slope_are_right_to_a_few_units(dtype: str) -> None:
+    x = np.concatenate([np.linspace(-3, 3, 4001), 10 ** np.linspace(-30, 30, 400)]).astype(dtype)
+    exact, eps = x.astype(np.longdouble), float(np.finfo(dtype).eps)
+    t = Tensor(x)
+    (grad,) = t.atan().sum().gradient(t)
+    np.testing.assert_allclose(t.atan().numpy(), np.arctan(exact), rtol=2 * eps)
+    np.testing.assert_allclose(grad.numpy(), 1 / (1 + exact**2), rtol=8 * eps, atol=1e-37)
