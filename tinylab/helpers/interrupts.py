@@ -21,10 +21,14 @@ def held_back() -> Iterator[None]:
         yield
         return
     came: list[Any] = []
-    signal.signal(signal.SIGINT, lambda *how: came.append(how))
-    try:
+    try:  # around this too: the handler of another signal may raise behind it
+        signal.signal(signal.SIGINT, lambda *how: came.append(how))
         yield
     finally:
-        signal.signal(signal.SIGINT, handler)
+        try:
+            signal.signal(signal.SIGINT, handler)
+        except BaseException:
+            signal.signal(signal.SIGINT, handler)
+            raise
         if came:
             handler(*came[0])
