@@ -249,7 +249,8 @@ def views_between(target: UOp, base: UOp) -> list[UOp]:
                 f"no gradient goes through a write into {target.op} of another value",
                 help="write into a view of the tensor itself",
             )
-        chain.append(target)
+        if target.op is not Ops.DETACH:
+            chain.append(target)
         target = target.src[0]
     return chain
 

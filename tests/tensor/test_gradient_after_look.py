@@ -28,6 +28,12 @@ def _row(a: Tensor, x: Tensor) -> Tensor:
     return a
 
 
+def _detached(a: Tensor, x: Tensor) -> Tensor:
+    v = a.detach()
+    v[0] = x[1] * 2
+    return a
+
+
 def _one_by_one(x: Tensor) -> Tensor:
     out = Tensor.zeros(3).contiguous()
     for i in range(3):
@@ -50,6 +56,7 @@ FORMS: dict[str, tuple[Callable[[Tensor], Tensor], list[float]]] = {
     "assign of memory": (lambda x: Tensor([0.0] * 3).realize().assign(x * x), [4, 32, 108]),
     "in place": (lambda x: _times(x.clone(), x), [4, 32, 108]),
     "through a view": (lambda x: _row(x.clone(), x), [8, 16, 10]),
+    "through detach": (lambda x: _detached(x.clone(), x), [0, 20, 6]),
     "one by one": (_one_by_one, [20, 18, 12]),
     "copy of a copy": (lambda x: x.clone().clone().flip(0).clone(), [2, 4, 6]),
 }

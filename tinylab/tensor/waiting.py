@@ -49,7 +49,9 @@ def is_stored(uop: UOp) -> bool:
 
 def memory_under(uop: UOp) -> list[Buffer]:
     """The memory (bases) that a stored value lies in."""
-    below = storage_below(uop)
+    below = uop if uop.op is Ops.BUFFER else storage_below(uop)
+    if isinstance(below._buffer, Buffer):  # most often, and each result of a replay is asked
+        return [below._buffer.base]
     if below.op is not Ops.BUFFER or below.is_variable:
         return []
     return [m.base for m in memories_of(below)]
