@@ -334,6 +334,39 @@ def test_gradients_add_up_in_replays(jit: int, stored: bool):
             assert found.tolist() == want
 
 
+def test_a_gradient_that_is_dropped_between_calls_is_told_and_one_of_zeros_goes_on():
+    w = numbers(1, 2).is_param_()
+
+    @TinyJit
+    def step(x: Tensor) -> None:
+        (w * x).sum().backward()
+
+    for n in range(3):
+        step(numbers(n, 1))
+    assert w.grad is not None
+    w.grad.assign(w.grad * 0)
+    step(numbers(5, 1))
+    assert w.grad.tolist() == [5.0, 1.0]
+    w.grad = None
+    with pytest.raises(JitError, match=r"w.grad is no tensor any more") as e:
+        step(numbers(5, 1))
+    assert "zeros" in str(e.value.help)
+
+
+def test_weights_that_are_loaded_behind_a_capture_are_told():
+    model, other = nn.Linear(2, 1), nn.Linear(2, 1)
+    f = TinyJit(lambda x: model(x))
+    for n in range(3):
+        f(numbers(n, 1))
+    nn.state.load_state_dict(model, nn.state.get_state_dict(other), verbose=False)
+    with pytest.raises(JitError, match=r"model.weight is another tensor") as e:
+        f(numbers(1, 1))
+    assert ".reset()" in str(e.value.help)
+    f.reset()
+    for n in range(3):
+        assert f(numbers(n, 1)).item() == pytest.approx(other(numbers(n, 1)).item())
+
+
 def test_training_of_a_model_that_is_an_argument():
     def losses(jit: int) -> list[float]:
         Tensor.manual_seed(1)

@@ -229,10 +229,14 @@ class Watched:
                 return  # it was worked out inside, from what it stood on
             if s.uop is not None and memory_below([x]) == s.memory:
                 return
+        word = "is another tensor than" if is_tensor(x) else "is no tensor any more as it was"
         raise JitError(
-            f"{s.words} is another tensor than when the function was captured, and a replay would "
-            "go on with the old one",
-            help="write to it instead: .assign(value); or pass it as an argument",
+            f"{s.words} {word} when the function was captured, and a replay would go on with the "
+            "old one",
+            help="set it to zeros by .assign(0) instead of None, or call .reset() to capture anew"
+            if s.words.endswith(".grad")
+            else "write to it instead: .assign(value); pass it as an argument; or call .reset() to "
+            "capture anew",
         )
 
 
