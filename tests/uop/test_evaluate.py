@@ -106,7 +106,8 @@ def test_identity_element(op: Ops, dtype: DType) -> None:
 
 
 FLOAT_POWERS = [
-    (-0.0, -5.0, -math.inf), (-0.0, -4.0, math.inf), (0.0, -1.5, math.inf), (-6.75, 434.25, math.nan),
+    (-0.0, -5.0, -math.inf), (-0.0, -4.0, math.inf), (-0.0, -0.9999999999999999, math.inf),
+    (0.0, -1.5, math.inf), (-6.75, 434.25, math.nan),
     (-10.0, 309.0, -math.inf), (-10.0, 400.0, math.inf), (-8.0, 1 / 3, math.nan), (-1.0, math.inf, 1.0),
 ]  # fmt: skip
 

@@ -72,7 +72,8 @@ def safe_pow(x: Any, y: Any) -> Any:
     except (ValueError, OverflowError):
         if x < 0 and y % 1 != 0:
             return math.nan
-        return math.copysign(math.inf, x) if y % 2 == 1 else math.inf
+        odd = y % 2 == 1 and y % 1 == 0  # -1 + 1e-16 leaves 1 of 2, rounded
+        return math.copysign(math.inf, x) if odd else math.inf
     return math.nan if isinstance(found, complex) else found
 
 
