@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.engine.ending import ending
-from tinylab import Context, Tensor, TinyJit, UOp, dtypes, record
+from tinylab import Context, Tensor, TinyJit, UOp, dtypes, nn, record
 from tinylab.device import Device, LostBuffer
 from tinylab.errors import (
     AllocationError,
@@ -454,3 +454,32 @@ def test_a_signal_at_any_moment_of_a_replay(batch: int) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def trained(how: str, at: int) -> list[list[float]]:
+    """The losses and weights of three steps, the second of which ends early and is done again."""
+    Tensor.manual_seed(3)
+    layers = nn.Linear(6, 5), nn.Linear(5, 3)
+    weights = nn.state.get_parameters(list(layers))
+    Tensor.realize(*weights)
+    optimizer = nn.optim.Adam(weights)
+    x = Tensor(np.arange(48, dtype=np.float32).reshape(8, 6) / 48).realize()
+    losses = []
+    with Context(TRAINING=1):
+        for step in range(3):
+            optimizer.zero_grad()
+            loss = layers[1](layers[0](x).relu().dropout(0.5)).square().mean()
+            loss.backward()
+            todo = [loss, *optimizer.schedule_step()]
+            if step == 1:
+                ended(how, at)(*todo)
+            Tensor.realize(*todo)
+            losses.append(loss.item())
+    return [losses, *(w.flatten().tolist() for w in weights)]
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_a_training_step_that_ends_early_and_is_done_again(how: str) -> None:
+    right = trained(how, 1000)
+    for at in range(0, 30, 3):
+        assert trained(how, at) == right, at
