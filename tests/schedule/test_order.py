@@ -1,4 +1,4 @@
-"""Lists in lists become one list; copies between devices wait, and go together."""
+"""Lists in lists become one list; copies between devices wait, and go together; writes wait too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from tinylab import Tensor, function
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
 from tinylab.schedule.add_buffers import FIRST_INTERNAL
+from tinylab.schedule.effects import read_slots
 from tinylab.schedule.flatten_linear import flatten_linear
+from tinylab.schedule.order_kernels import Steps, steps_of
 from tinylab.uop.intern import make
 from tinylab.uop.ops import KernelInfo, UOp
 
@@ -95,3 +97,40 @@ def test_a_copy_that_kernels_wait_for_goes_when_no_other_may_run():
     back = (there + 1).to("CPU")
     apart = [(x * n).contiguous() for n in range(3, 6)]
     assert _kinds(back + 1, *apart) == ["kernel"] * 4 + ["copy", "kernel", "copy", "kernel"]
+
+
+def _last_of(linear: UOp, reason: str) -> list[int]:
+    return [n for n, call in enumerate(linear.src) if reason in str(call.arg.aux)]
+
+
+def test_a_write_waits_for_the_whole_of_results_that_see_the_old_content():
+    a, b = (Tensor(np.ones((4, 4), np.float32)).realize() for _ in range(2))
+    old = ((a @ b).contiguous() @ b).contiguous() @ b  # its first kernel alone reads a
+    a += 1
+    linear = (a * 2).contiguous().schedule_linear(a)
+    (write,) = _last_of(linear, "a write in place")
+    assert (len(linear.src), write) == (5, 3)
+    assert old.shape == (4, 4)  # held until here
+
+
+def test_what_each_result_needs_is_known_by_number():
+    x = UOp.param(0, dtypes.float32, (SIZE,), "CPU")
+    own = _buffer(FIRST_INTERNAL - 1)
+    write, copy = _kernel("write", x), _kernel("copy", own, x.after(_kernel("write", x)))
+    listed = _linear(_kernel("a", own), _kernel("b", own)).call(own)
+    sink = UOp.sink(x.after(write), own.after(copy), own.after(listed), x)
+    found = steps_of(sink, [write, copy, listed])
+    assert found == (
+        Steps((0,), (0,), 1),
+        Steps((1,), (0,), 2),  # what is copied was written by the first
+        Steps((2, 3), (2, 3), 4),  # a list is as many as it holds
+        Steps((), (), 0),
+    )
+
+
+def test_slots_that_a_kernel_reads():
+    i = UOp.range(SIZE, 0)
+    out, x, y = (_param(n) for n in range(3))
+    body = out[i].store(x[i] + 1).end(i).sink(y)
+    assert read_slots(body) == {1}
+    assert read_slots(out[i].store(out[i] + y[i]).end(i).sink()) == {0, 2}
