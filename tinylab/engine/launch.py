@@ -109,19 +109,19 @@ class Plan:
         buffers = self.arguments.allocate(inputs, own)
         for capture in open_captures():
             capture.add(self, buffers, own.values(), var_vals)
-        calls, steps = self.schedule.linear.src, self.steps
+        calls, steps, validates = self.schedule.linear.src, self.steps, bool(VALIDATE_WITH_CPU)
 
         def launch(number: int) -> None:
-            call, step = calls[number], steps[number]
+            step = steps[number]
             used = [buffers[n] for n in step.arguments]
-            now = step.with_values(var_vals)
-            if not VALIDATE_WITH_CPU or call.src[0].op is not Ops.SINK or _on_cpu(step):
+            now = step if step.info is None else step.with_values(var_vals)
+            if not validates or calls[number].src[0].op is not Ops.SINK or _on_cpu(step):
                 run_step(now, used, in_jit, counted)
                 return
             # By name: comparing stands above launching, and is seldom wanted.
             checks = importlib.import_module("tinylab.engine.validate")
             run = functools.partial(run_step, now, used, in_jit, counted)
-            checks.validated(now, call.src[0], used, var_vals, run)
+            checks.validated(now, calls[number].src[0], used, var_vals, run)
 
         progress = Progress() if progress is None else progress
         progress.plan, progress.own, progress.buffers = self, own, buffers
