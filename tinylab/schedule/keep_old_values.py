@@ -236,24 +236,38 @@ def _name(call: UOp) -> str:
 
 
 def _rival(order: list[UOp], writes: list[UOp]) -> UOp | None:
-    """One of two writes to the same content of which neither comes first; preferably of a kernel.
+    """One of two writes to the same content; preferably of a kernel, whose result may lie anywhere.
 
-    A kernel's is a result, which may lie anywhere; the other's may be what others look at.
+    None where the second writes all of it and reads what the first made, and not the content.
     """
     by_state: dict[UOp, list[int]] = {}
     for n, w in enumerate(writes):
         by_state.setdefault(storage_of(w.src[0]), []).append(n)
-    if all(len(found) < 2 for found in by_state.values()):
+    rivals = [found for found in by_state.values() if len(found) > 1]
+    if not rivals:
         return None
-    late = reads_of_states(order, writes).late
-    for found in by_state.values():
-        for n, m in itertools.combinations(found, 2):
-            first, second = writes[n], writes[m]
-            if late[first] >> m & 1 or late[second] >> n & 1:
+    reads = reads_of_states(order, writes)
+    for n, m in itertools.chain(*(itertools.combinations(found, 2) for found in rivals)):
+        first, second = writes[n], writes[m]
+        if any(e in second.src[1:] for e in first.src[1:]):
+            continue
+        if reads.late[second] >> n & 1 and _writes_all(second):
+            values = [e.src[1] for e in second.src[1:]]
+            if not any(reads.old.get(x, 0) >> n & 1 for x in values):
                 continue
-            if not any(e in second.src[1:] for e in first.src[1:]):
-                return first if all(e.op is Ops.CALL for e in first.src[1:]) else second
+        return first if all(e.op is Ops.CALL for e in first.src[1:]) else second
     return None
+
+
+def _writes_all(write: UOp) -> bool:
+    """Whether nothing of the old content is left."""
+    return all(e.op is Ops.STORE and len(e.src) == 2 and _has_all(e.src[0]) for e in write.src[1:])
+
+
+def _has_all(view: UOp) -> bool:
+    while view.op in (Ops.RESHAPE, Ops.PERMUTE, Ops.FLIP, Ops.BITCAST):
+        view = view.src[0]
+    return view.op not in GroupOp.Movement
 
 
 def _written_apart(sink: UOp, write: UOp) -> UOp:

@@ -20,7 +20,7 @@ from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
 from tinylab.uop.infer import infer_dtype
 from tinylab.uop.intern import callable_number, make
-from tinylab.uop.kernel_order import refuse_unordered
+from tinylab.uop.kernel_order import refuse_unordered, slots_written
 from tinylab.uop.moves import MoveMethods, Sint, const, shape_to_shape_arg, sint_to_uop
 from tinylab.uop.names import check_variable
 
@@ -535,6 +535,10 @@ class BuildMethods(MoveMethods):
             )
         if kernel.op is Ops.SINK:
             refuse_unordered(kernel)
+        # What is no buffer of its own is copied where it is written: others may read it too.
+        for n in slots_written(kernel):
+            if n < len(srcs) and not srcs[n].has_buffer_identity(after_ok=True):
+                stored[n] = make(Ops.CONTIGUOUS, srcs[n].dtype, (srcs[n],), _WRITTEN_BY_HAND)
         call = kernel.call(*stored, grad_fxn=grad_fxn)
         return [s.after(call) for s in stored]
 
@@ -543,6 +547,7 @@ class BuildMethods(MoveMethods):
         return make(Ops.INS, kwargs.get("dtype", self.dtype), (self,), arg)
 
 
+_WRITTEN_BY_HAND = "a kernel written by hand writes to it"
 _OPAQUE = {Ops.SINK, Ops.PROGRAM, Ops.LINEAR, Ops.COPY, Ops.CUSTOM_FUNCTION}
 
 

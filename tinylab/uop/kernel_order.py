@@ -77,6 +77,21 @@ def stores_in_loops(kernel: UOp) -> dict[UOp, set[UOp]]:
     return found
 
 
+def slots_written(kernel: UOp) -> set[int]:
+    """The slots of a kernel's arguments that it stores to; of machine code those that it names."""
+    if kernel.op is Ops.PROGRAM:
+        return {*(kernel.arg.outs if kernel.arg is not None else ())} or {0}
+    found = set()
+    for u in kernel.toposort():
+        if u.op is Ops.STORE:
+            place = u.src[0]
+            while place.src and place.op is not Ops.PARAM:
+                place = place.src[0]
+            if place.op is Ops.PARAM:
+                found.add(place.arg.slot)
+    return found
+
+
 def _joined(effect: UOp) -> list[UOp]:
     """The stores that one effect consists of."""
     if effect.op is Ops.STORE:
