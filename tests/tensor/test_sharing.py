@@ -159,6 +159,26 @@ def test_what_is_not_contiguous_is_copied_by_contiguous() -> None:
         assert c.tolist() == [[100, 104], [101, 105], [102, 106], [103, 107]]
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda a: a.round(), lambda a: a.abs(), lambda a: a.pad(((0, 0),)), lambda a: a.trunc(),
+        lambda a: a.reshape(1, 8).sum(0), lambda a: a.unsqueeze(0).max(0), lambda a: a.repeat(1),
+        lambda a: a.roll(0, 0), lambda a: Tensor.cat(a), lambda a: a.sum(()), lambda a: a + 0,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("realises", [True, False])
+def test_what_is_computed_is_a_value_of_its_own_though_it_is_the_same(made, realises) -> None:
+    a = Tensor(list(range(8)), dtype=dtypes.uint32).realize()
+    b = made(a)
+    if realises:
+        b.realize()
+    b += 10
+    assert (a.tolist(), b.tolist()) == (list(range(8)), list(range(10, 18)))
+    a += 1
+    assert (a.tolist(), b.tolist()) == (list(range(1, 9)), list(range(10, 18)))
+
+
 def test_a_clone_is_a_snapshot() -> None:
     a = numbers(4)
     b = a.clone()

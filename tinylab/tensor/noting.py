@@ -16,7 +16,7 @@ from tinylab.helpers.measure import Metadata
 from tinylab.opcodes import Ops
 from tinylab.tensor.core import TensorCore
 from tinylab.tensor.held import live, mark_of
-from tinylab.tensor.sharing import take_contiguous, take_view
+from tinylab.tensor.sharing import as_it_is, take_contiguous, take_view
 from tinylab.trace import provenance
 from tinylab.trace.record import active
 from tinylab.uop.intern import is_size
@@ -135,6 +135,8 @@ def noted(
             made = function(*args, **kwargs)
             if viewing is not None and isinstance(args[0], TensorCore):
                 made = viewing(made, args[0])
+            elif name not in ITSELF and any(made is t for t, _ in given):
+                made = as_it_is(made)  # a value of its own, though nothing had to be done
             result = publish(made, name, given)
         except PYTHON_ERRORS as error:
             found = explained_error(function, name, args, kwargs, error)
@@ -167,6 +169,14 @@ VIEWS: dict[str, Callable[[Any, Any], Any]] = dict.fromkeys((
 ), _views)
 # fmt: on
 VIEWS["contiguous"] = take_contiguous
+# Methods that give the tensor itself, always or where nothing is to be done.
+# fmt: off
+ITSELF = frozenset({
+    "realize", "assign", "replace", "to", "to_", "shard", "shard_", "shard_like", "is_param_",
+    "as_param", "backward", "callify", "cast", "bool", "int", "long", "short", "float", "double",
+    "half", "bfloat16", "train", "dropout",
+})
+# fmt: on
 
 
 def note_methods(cls: type) -> None:

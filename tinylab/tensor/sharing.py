@@ -4,7 +4,9 @@ Program order decides: an expression built before a write sees the old value, on
 new. A view shares memory with the tensor it was taken of, as in numpy: a write through it reaches
 that tensor, and those it is itself a view of. Views are what indexing by numbers and slices,
 reshape, permute, flip, expand and their like give, bitcast, detach(), contiguous() of what is
-contiguous already, and to() the device where it is. Any other method gives a value of its own.
+contiguous already. Any other method gives a value of its own, even where nothing had to be done;
+to() the device where it is, a cast to the type that it has and a dropout that drops nothing are the
+tensor itself.
 
 It does so as long as nobody else wrote to the elements that it looks at since it was taken. A view
 that is older than such a write holds the old value, as any expression does, and is a value of its
@@ -121,7 +123,7 @@ def take_view(found: TensorCore, owner: TensorCore) -> TensorCore:
     A view that changes nothing is a tensor of its own too: it keeps the value as any other does.
     """
     if found is owner:
-        found = _as_it_is(owner)
+        found = as_it_is(owner)
     steps = steps_to(found.uop, owner.uop)
     if steps is None and found.uop.base.op is Ops.BUFFER and on_disk(owner.device):
         steps = (found.dtype,)  # a window of a file is not found by its node
@@ -133,13 +135,14 @@ def take_view(found: TensorCore, owner: TensorCore) -> TensorCore:
 def take_contiguous(found: TensorCore, owner: TensorCore) -> TensorCore:
     """What `contiguous` gave: a view of what is contiguous already, else a value of its own."""
     if found is owner:
-        found = _as_it_is(owner)
+        found = as_it_is(owner)
     if _is_contiguous(owner):
         _look(found, owner, ())
     return found
 
 
-def _as_it_is(t: TensorCore) -> TensorCore:
+def as_it_is(t: TensorCore) -> TensorCore:
+    """The value of a tensor, as another tensor."""
     found = t._from_uop(t.uop)
     found._marks = t._marks
     return found
