@@ -3,6 +3,8 @@
 import sys
 import types
 
+import pytest
+
 from tinylab.helpers.progress import tqdm, trange
 
 
@@ -51,15 +53,19 @@ class Page:
         return types.SimpleNamespace(update=lambda bundle, raw: self.shown.append(bundle))
 
 
-def test_in_a_notebook_one_output_is_drawn_again(monkeypatch, capsys):
+def in_a_notebook(monkeypatch):
     page = Page()
-    shell = types.SimpleNamespace(kernel=object())
     fake = types.ModuleType("IPython")
-    fake.get_ipython = lambda: shell
+    fake.get_ipython = lambda: types.SimpleNamespace(kernel=object())
     fake.display = types.ModuleType("IPython.display")
     fake.display.display = page.display
     monkeypatch.setitem(sys.modules, "IPython", fake)
     monkeypatch.setitem(sys.modules, "IPython.display", fake.display)
+    return page
+
+
+def test_in_a_notebook_one_output_is_drawn_again(monkeypatch, capsys):
+    page = in_a_notebook(monkeypatch)
     for _ in trange(1000, desc="<steps>"):
         pass
     assert capsys.readouterr().err == ""
@@ -75,13 +81,40 @@ def test_in_a_notebook_one_output_is_drawn_again(monkeypatch, capsys):
 def test_a_bar_that_is_not_left_is_gone_at_the_end(monkeypatch, capsys):
     assert list(tqdm([1, 2], desc="read", leave=False)) == [1, 2]
     assert capsys.readouterr().err.endswith("\r\033[K")
-    page = Page()
-    fake = types.ModuleType("IPython")
-    fake.get_ipython = lambda: types.SimpleNamespace(kernel=object())
-    fake.display = types.ModuleType("IPython.display")
-    fake.display.display = page.display
-    monkeypatch.setitem(sys.modules, "IPython", fake)
-    monkeypatch.setitem(sys.modules, "IPython.display", fake.display)
+    page = in_a_notebook(monkeypatch)
     assert list(tqdm([1, 2], desc="read", leave=False)) == [1, 2]
     assert len(page.shown) > 1
     assert page.shown[-1] == {"text/plain": ""}
+
+
+def test_a_loop_that_is_left_early_closes_the_bar_where_it_was(monkeypatch, capsys):
+    for i in trange(10):
+        if i == 4:
+            break
+    text = capsys.readouterr().err
+    assert " 40%" in text
+    assert "4/10" in text
+    assert text.endswith("\n")
+    page = in_a_notebook(monkeypatch)
+    for i in trange(10):
+        if i == 4:
+            break
+    assert "4/10" in page.shown[-1]["text/plain"]
+    assert "width:40.0%" in page.shown[-1]["text/html"]
+    assert "warn-color" in page.shown[-1]["text/html"]
+    for _ in trange(10):
+        pass
+    assert "success-color" in page.shown[-1]["text/html"]
+
+
+def failing():
+    yield 1
+    raise ValueError("no more")
+
+
+def test_an_iterable_that_fails_closes_the_bar(capsys):
+    with pytest.raises(ValueError, match="no more"):
+        list(tqdm(failing(), total=4))
+    text = capsys.readouterr().err
+    assert "1/4" in text
+    assert text.endswith("\n")

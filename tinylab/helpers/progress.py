@@ -49,7 +49,10 @@ class _Cell:
 def _bar(done: float | None, line: str, close: bool) -> str:
     width = 100 if done is None else 100 * min(done, 1.0)
     faint = "opacity:.35;" if done is None and not close else ""
-    color = "var(--jp-success-color1,#388e3c)" if close else "var(--jp-brand-color1,#1976d2)"
+    color = "var(--jp-brand-color1,#1976d2)"
+    if close:
+        whole = done is None or done >= 1
+        color = "var(--jp-success-color1,#388e3c)" if whole else "var(--jp-warn-color1,#f57c00)"
     return (
         '<div style="display:flex;align-items:center;gap:8px;font-family:monospace">'
         '<div style="flex:0 0 200px;height:10px;border-radius:5px;overflow:hidden;'
@@ -94,10 +97,12 @@ class tqdm(Generic[T]):
         self.update(0)
 
     def __iter__(self) -> Iterator[T]:
-        for item in self.iterable or ():
-            yield item
-            self.update(1)
-        self.update(close=True)
+        try:
+            for item in self.iterable or ():
+                yield item
+                self.update(1)
+        finally:  # a loop that is left early leaves the bar where it was
+            self.update(close=True)
 
     def __enter__(self) -> tqdm[T]:
         return self
