@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 
-from tinylab import Tensor, dtypes
+from tinylab import Tensor, Variable, dtypes
 from tinylab.tensor.display import (
     _HIGH,
     _LOW,
@@ -189,3 +189,59 @@ def test_all_nan_has_no_least_value():
     assert "no finite value" in shown
     assert "4 NaN" in shown
     assert "min" not in shown
+
+
+def rows(n):
+    """The first n of ten stored rows."""
+    return Tensor.arange(20).reshape(10, 2).contiguous().realize()[:n]
+
+
+def test_a_tensor_of_a_bound_size_shows_its_variable_and_its_values():
+    v = Variable("v", 1, 10).bind(3)
+    shown = repr(rows(v))
+    assert shown.startswith("Tensor([[0, 1],\n        [2, 3],\n        [4, 5]], shape=(v, 2)")
+    assert "where v = 3" in shown
+    html = rows(v)._repr_html_()
+    assert "(v, 2)" in html
+    assert "where v = 3" in html
+    assert html.count("<td") == 6
+    assert "max 5" in html
+    more = repr(rows(v + 1))
+    assert "shape=((v+1), 2) where v = 3" in more
+    assert "[6, 7]]" in more
+
+
+def test_a_window_that_moves_shows_what_it_is_over():
+    v = Variable("v", 1, 8).bind(3)
+    x = Tensor.arange(10).contiguous().realize()[v : v + 2]
+    assert "[3, 4]" in repr(x)
+    assert x._repr_html_().count("<td") == 2
+
+
+def test_a_size_without_a_value_is_described():
+    x = rows(Variable("v", 1, 10))
+    assert repr(x) == "<Tensor (v, 2) dtypes.int on CPU>"
+    assert "without a value" in x._repr_html_()
+    later = rows(Variable("v", 1, 10).bind(4)) * 2
+    assert repr(later) == "<Tensor (v, 2) where v = 4 dtypes.int on CPU>"
+    assert "not computed yet" in later._repr_html_()
+
+
+@pytest.mark.parametrize("value", [3.25, 3, True, NAN, -INF, 2**40])
+@pytest.mark.parametrize("how", [lambda x: x, lambda x: x.realize(), lambda x: x.expand(3)])
+def test_a_constant_is_its_value(value, how):
+    x = how(Tensor(value))
+    before = x.uop
+    assert repr(x).startswith(f"Tensor({np.array2string(x.numpy(), separator=', ')}, ")
+    html = x._repr_html_()
+    assert html.count("<td") == x.numel()
+    assert "not computed" not in html
+    assert x.uop is before
+
+
+def test_a_constant_of_any_size_is_told_in_a_word():
+    assert "3 everywhere" in Tensor(3).expand(10**5, 10**5)._repr_html_()
+    assert "no elements" in Tensor(3).expand(0, 2)._repr_html_()
+    padded = Tensor(3).reshape(1).pad((1, 1))
+    assert "not computed" in padded._repr_html_()
+    assert padded.tolist() == [0, 3, 0]

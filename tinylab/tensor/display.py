@@ -14,13 +14,11 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tinylab.dtype import strong_dtype
 from tinylab.errors import DeviceError
-from tinylab.mixin.base import shape_text
-from tinylab.tensor import data as host
+from tinylab.tensor.looked import Looked
 
 if TYPE_CHECKING:
-    from tinylab.tensor.interchange import TensorInterchange
+    from tinylab.tensor.tensor import Tensor
 
 Array = Any  # numpy is loaded when something is shown, not before
 
@@ -46,27 +44,28 @@ class Facts(NamedTuple):
     outliers: int
 
 
-def html_of(x: TensorInterchange) -> str:
+def html_of(x: Tensor) -> str:
     """The tensor as HTML; what is not computed yet is only described."""
-    head = f"<b>Tensor</b> {html.escape(shape_text(x.shape))} {x.dtype.name}"
-    head += f" on {html.escape(str(x.device))}"
-    if x.numel() == 0:
+    look = Looked(x)
+    head = f"<b>Tensor</b> {html.escape(look.shape)} {x.dtype.name} on {html.escape(str(x.device))}"
+    if look.bound:
+        head += f" where {html.escape(look.where)}"
+    count = look.numel
+    if count is None:
+        return _frame(head, "", "a size is a variable without a value: .bind() gives it one")
+    if count == 0:
         return _frame(head, "", "no elements")
-    if not x._is_stored():
-        return _frame(head, "", "not computed yet: ask .realize(), .tolist() or .numpy()")
+    if count > MOST_CELLS and look.constant is not None:
+        return _frame(head, "", f"{_short(look.constant)} everywhere: a constant")
     try:
-        values = _values(x)
+        values = look.values()
     except DeviceError as error:  # NULL keeps no values
         return _frame(head, "", html.escape(str(error)))
+    if values is None:
+        return _frame(head, "", "not computed yet: ask .realize(), .tolist() or .numpy()")
     facts = facts_of(values)
     body = _grids(values, facts) if _is_small(values) else _picture(values, facts)
     return _frame(head, body, _words(facts, values))
-
-
-def _values(x: TensorInterchange) -> Array:
-    dtype = strong_dtype(x.dtype)
-    view = x._shared_bytes() if dtype.fmt is not None else x._bytes()
-    return host.to_numpy(view, dtype, x.shape)
 
 
 def _is_small(values: Array) -> bool:

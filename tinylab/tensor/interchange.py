@@ -234,4 +234,5 @@ class TensorInterchange(TensorDecompositions):
         """What a notebook shows: values with colours, or a picture where there are many."""
         from tinylab.tensor import display
 
-        return display.html_of(self)
+        seen: Any = self
+        return display.html_of(seen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -22,7 +21,6 @@ from tinylab.errors import (
     AssignError,
     ContractError,
     CreationError,
-    DeviceError,
     GradientError,
     OperandError,
     ScalarGradientError,
@@ -36,6 +34,7 @@ from tinylab.tensor import data as host, disk, filing
 from tinylab.tensor.core import canonical
 from tinylab.tensor.held import ANYTHING, live
 from tinylab.tensor.history import Unfolded
+from tinylab.tensor.looked import repr_of
 from tinylab.tensor.noting import note_methods, note_nodes
 from tinylab.tensor.older import OlderSpellings, OlderSwitches, deprecated, take_requires_grad
 from tinylab.tensor.realizing import realize_all
@@ -94,10 +93,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
     # *** for people
 
     def __repr__(self) -> str:
-        if self._is_stored() and self.numel() <= 1000:
-            with contextlib.suppress(DeviceError):  # NULL keeps no values
-                return f"Tensor({_shown(self)}, dtype={self.dtype}, device={self.device!r})"
-        return f"<Tensor {shape_text(self.shape)} {self.dtype} on {self.device}>"
+        return repr_of(self)
 
     def __bool__(self) -> bool:
         raise OperandError(
@@ -419,14 +415,6 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
                 )
             return result.cast(self.dtype)
         return result
-
-
-def _shown(t: Tensor) -> str:
-    """The values as numpy prints them, on the lines that follow where there are several."""
-    import numpy as np
-
-    text = np.array2string(t.numpy(), separator=", ", precision=4, suppress_small=False)
-    return text if "\n" not in text else text.replace("\n", "\n       ")
 
 
 def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
