@@ -411,3 +411,95 @@ def test_objects_are_looked_into_without_their_code():
     lazy, model = Lazy(), Holder(numbers(1))
     f = TinyJit(lambda x, lazy: (x + model.w, lazy)[0])
     assert [f(numbers(n), lazy).item() for n in range(4)] == [1, 2, 3, 4]
+
+
+# *** inputs that are state as well
+
+
+@pytest.mark.parametrize("jit", [0, 1, 2])
+@pytest.mark.parametrize("pack", [lambda t: t, lambda t: [{"a": t}]])
+def test_an_input_that_is_also_read_by_name_is_told_apart(jit: int, pack: Callable[[Any], Any]):
+    w = numbers(5, 6)
+
+    @TinyJit
+    def step(x: Any) -> Tensor:
+        return (x[0]["a"] if isinstance(x, list) else x) * 10 + w
+
+    with Context(JIT=jit):
+        for _ in range(4):
+            assert step(pack(w)).tolist() == [55.0, 66.0]
+        for n in range(4):
+            assert step(pack(numbers(n, n))).tolist() == [10.0 * n + 5, 10.0 * n + 6]
+        w.assign(w + 1)
+        assert step(pack(w)).tolist() == [66.0, 77.0]
+        assert step(pack(numbers(1, 1))).tolist() == [16.0, 17.0]
+
+
+@pytest.mark.parametrize("jit", [0, 1, 2])
+def test_pieces_of_data_that_an_object_holds_are_inputs(jit: int):
+    class Trainer:
+        def __init__(self) -> None:
+            self.data = Tensor(np.arange(24, dtype=np.float32).reshape(6, 4)).realize()
+            self.batches = [numbers(n, n + 1, n + 2, n + 3) for n in range(6)]
+
+        @TinyJit
+        def step(self, x: Tensor) -> Tensor:
+            return x * 2
+
+        @TinyJit
+        def centred(self, x: Tensor) -> Tensor:
+            return x - self.data.mean()
+
+    with Context(JIT=jit):
+        trainer = Trainer()
+        for n in range(6):
+            assert trainer.step(trainer.batches[n]).tolist()[0] == 2 * n
+        for _ in range(5):
+            found = trainer.centred(trainer.data[1])
+            assert found.tolist() == [4 - 11.5, 5 - 11.5, 6 - 11.5, 7 - 11.5]
+
+
+@pytest.mark.parametrize("jit", [0, 1])
+def test_an_input_that_is_written_state_is_both_at_each_call(jit: int):
+    w = numbers(0)
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        w.assign(w + 1)
+        return x * 10
+
+    with Context(JIT=jit):
+        assert [step(w).item() for _ in range(4)] == [10.0, 20.0, 30.0, 40.0]
+        if jit:
+            with pytest.raises(JitError, match="argument 0 was also w when the function was"):
+                step(numbers(7))
+        else:
+            assert step(numbers(7)).item() == 70.0
+
+
+def test_written_state_that_becomes_an_input_is_refused():
+    w = numbers(0)
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        w.assign(w + 1)
+        return x * 10
+
+    for n in range(3):
+        assert step(numbers(n)).item() == 10 * n
+    with pytest.raises(JitError, match="it also knows as state") as e:
+        step(w)
+    assert "clone" in str(e.value.help)
+    assert step(w.clone().realize()).item() == 30
+    assert w.item() == 4
+
+    @TinyJit
+    def write(x: Tensor) -> Tensor:
+        x += 1
+        return w * 1
+
+    for n in range(3):
+        assert write(numbers(n)).item() == 4
+    with pytest.raises(JitError, match="it also knows as state"):
+        write(w)
+    assert (write(numbers(1)).item(), w.item()) == (4, 4)

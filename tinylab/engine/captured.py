@@ -25,7 +25,7 @@ from tinylab.engine.dependencies import in_stretches
 from tinylab.engine.graph import EachStep, GraphRunner, batched, kind_of
 from tinylab.engine.launch import Step, copy_step, program_step
 from tinylab.engine.locking import alone
-from tinylab.engine.results import Outcome, Outcomes, seen_anew
+from tinylab.engine.results import Outcome, Outcomes, Piece, pieces_of, seen_anew
 from tinylab.errors import JitError
 from tinylab.helpers.context import DEBUG, JIT
 from tinylab.helpers.interrupts import held_back
@@ -75,19 +75,6 @@ class Inputs(NamedTuple):
     def var_vals(self) -> dict[str, int]:
         """The values of all variables."""
         return {name: u.unbind()[1] for name, u in self.bound.items()}
-
-
-class Piece(NamedTuple):
-    """Memory that is part of an input or a result, and moves with it: its number, and the whole's.
-
-    size elements of dtype from a byte on.
-    """
-
-    number: int
-    whole: int
-    size: int
-    dtype: DType
-    offset: int
 
 
 class Result(NamedTuple):
@@ -255,6 +242,7 @@ class CapturedJit:
         tensors: which the inputs are; they see what is written to their memory.
         """
         placed = self._place(input_uops)
+        self._refuse_shared()
         lasting = self._lasting
         written = lasting.written
         if lasting.given:
@@ -297,6 +285,20 @@ class CapturedJit:
                 memory[n].ensure_allocated()
             self._is_free = False
         return placed
+
+    def _refuse_shared(self) -> None:
+        """Inputs are apart from the state: the order of the steps was found for that.
+
+        Raises: JitError for an input that is state which is written, or is written and is state.
+        """
+        written, used, given = self._lasting
+        for where, numbers in ((written, self.inputs), (used, given)):
+            if any(self.memory[n].base in where for n in numbers if where):
+                raise JitError(
+                    "an input of a captured function lies in memory that it also knows as state, "
+                    "and that it writes to",
+                    help="pass its .clone()",
+                )
 
     def _run(self, var_vals: dict[str, int]) -> None:
         if DEBUG >= 1 and len(self.steps) >= 10:
@@ -455,7 +457,7 @@ def capture_of(
             for t in tensors_of(ret)
             if (b := storage_below(t.uop)) in nodes
         ],
-        _pieces(numbers.memory, moving),
+        pieces_of(numbers.memory, moving),
         [n for n, b in enumerate(numbers.memory) if b.base in inside],
         JIT.value < 2,
         boxes,
@@ -478,20 +480,6 @@ def _results(
         memory = memories_of(buffer)
         own = tuple(map(numbers.of, memory))
         yield Result(t, t.uop, buffer, own, memory[0].base not in fresh)
-
-
-def _pieces(memory: Sequence[Buffer], moving: set[int]) -> list[Piece]:
-    """The views among the memory of what each call replaces."""
-    wholes: dict[Buffer, list[int]] = {}
-    for n in moving:
-        wholes.setdefault(memory[n].base, []).append(n)
-    found = []
-    for n, b in enumerate(memory):
-        for whole in wholes.get(b.base, ()):
-            start = b.offset - memory[whole].offset
-            if n not in moving and 0 <= start <= memory[whole].nbytes - b.nbytes:
-                found.append(Piece(n, whole, b.size, b.dtype, start))
-    return found
 
 
 def _inside(steps: Sequence[CapturedStep], made: set[Buffer]) -> set[Buffer]:

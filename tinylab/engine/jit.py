@@ -47,12 +47,16 @@ from tinylab.engine.locking import alone
 from tinylab.engine.realize import realize_uops, to_store
 from tinylab.engine.watched import (
     Known,
+    Shared,
     Watched,
+    copied_apart,
     found_before,
     places_below,
+    refuse_apart,
     refuse_other_objects,
     refuse_rebound,
     roots_of,
+    shared_with_state,
 )
 from tinylab.errors import JitError, UncapturedError
 from tinylab.helpers.arguments import explained
@@ -106,6 +110,8 @@ class TinyJit(Generic[P, R]):
         self.cnt = 0 if captured is None else 2
         self._watched: Watched | None = None
         self._objects: list[tuple[Any, Known]] = []
+        self._shared: list[Shared] = []  # inputs that are written state as well
+        self._copies = False  # whether inputs that are state as well are copied for the capture
 
     def reset(self) -> None:
         """Forget what was captured.
@@ -117,6 +123,7 @@ class TinyJit(Generic[P, R]):
                 "can't reset without a function", help="it was loaded as what it had captured"
             )
         self.cnt, self.captured, self._watched = 0, None, None
+        self._shared, self._copies = [], False
 
     def __reduce__(self) -> tuple[Any, ...]:
         """What it captured, without the function.
@@ -163,6 +170,11 @@ class TinyJit(Generic[P, R]):
             return _handed_out(self._plain(args, kwargs))
         roots = roots_of(self.fxn, args, kwargs, bound)
         before = found_before(roots)
+        shared = shared_with_state(inputs, [p for p, _ in before], roots)
+        if shared and self._copies:
+            args, kwargs = copied_apart(inputs, shared, (args, kwargs))
+            inputs, roots = inputs_of(args, kwargs, bound), roots_of(self.fxn, args, kwargs, bound)
+            before = found_before(roots)
         with ExitStack() as stack:
             watching = [stack.enter_context(around()) for around in around_capture]
             # What is computed once stays where it is: each value has memory of its own first.
@@ -171,6 +183,8 @@ class TinyJit(Generic[P, R]):
                 ret = self._plain(args, kwargs)
                 from_memory = [w.finish(inputs.given) for w in watching]
             if not all(from_memory):  # it is now: the next call is captured
+                return _handed_out(ret)
+            if not self._told_apart(inputs, shared, capture):
                 return _handed_out(ret)
             tensors = tensors_of(ret)  # says what is none
             read = {c.buffers[slot].base for c in capture.steps for slot in c.ins}
@@ -200,6 +214,32 @@ class TinyJit(Generic[P, R]):
         self._objects = [(name, Known(x)) for name, x in inputs.objects]
         return _apart(ret, capture.made - once)
 
+    def _told_apart(self, inputs: Inputs, shared: list[Shared], capture: Capture) -> bool:
+        """Whether the steps say which of their reads meant an input, and which state.
+
+        What is both and is written has to be both at each call. What is only read is captured at
+        the next call, from a copy.
+        """
+        steps = capture.steps
+        changed, used = written(steps), {b.base for s in steps for b in s.buffers}
+        if self._copies:
+            self._shared = []
+            for s in shared:
+                now = memories_of(inputs.tensors[s.number].buffer)
+                if now == s.memory:  # in something that cannot be built anew
+                    self._shared.append(s)
+                elif any(m.base in changed for m in (*s.memory, *now)):
+                    raise JitError(
+                        f"argument {s.name!r} is also {s.words}, and this call writes to it",
+                        help="pass its .clone()",
+                    )
+            return True
+        self._shared = [s for s in shared if any(m.base in changed for m in s.memory)]
+        self._copies = any(
+            m.base in used for s in shared if s not in self._shared for m in s.memory
+        )
+        return not self._copies
+
     def _needed(self, capture: Capture, inputs: Inputs) -> list[CapturedStep]:
         """The steps that every call must run."""
         if not self.prune:
@@ -215,6 +255,7 @@ class TinyJit(Generic[P, R]):
         assert found is not None, "captured before"
         inputs = inputs_of(args, kwargs, bound)
         refuse_other_inputs(inputs, found)
+        refuse_apart(inputs, self._shared)
         refuse_other_values(self.fxn, inputs.plain, found.plain)
         if self._watched is not None:  # what was loaded has no state but its own
             refuse_other_objects(inputs.objects, self._objects)

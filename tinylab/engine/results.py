@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sys import getrefcount
+from typing import NamedTuple
 
 from tinylab.device import Buffer
+from tinylab.dtype import DType
 from tinylab.engine.buffers import memories_of
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.ops import UOp
@@ -33,6 +35,33 @@ def seen_anew(view: UOp, buffer: UOp, sizes: dict[UOp, UOp]) -> UOp:
         if step.op is not Ops.AFTER:
             buffer = step.replace(src=(buffer, *step.src[1:]))
     return buffer.substitute(sizes, walk=True) if sizes else buffer
+
+
+class Piece(NamedTuple):
+    """Memory that is part of an input or a result, and moves with it: its number, and the whole's.
+
+    size elements of dtype from a byte on.
+    """
+
+    number: int
+    whole: int
+    size: int
+    dtype: DType
+    offset: int
+
+
+def pieces_of(memory: Sequence[Buffer], moving: set[int]) -> list[Piece]:
+    """The views among the memory of what each call replaces."""
+    wholes: dict[Buffer, list[int]] = {}
+    for n in moving:
+        wholes.setdefault(memory[n].base, []).append(n)
+    found = []
+    for n, b in enumerate(memory):
+        for whole in wholes.get(b.base, ()):
+            start = b.offset - memory[whole].offset
+            if n not in moving and 0 <= start <= memory[whole].nbytes - b.nbytes:
+                found.append(Piece(n, whole, b.size, b.dtype, start))
+    return found
 
 
 def _between(node: UOp, views: Sequence[UOp]) -> list[UOp]:

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from tinylab.device import Buffer
 from tinylab.engine.arguments import Part, is_object, parts_of, same
 from tinylab.engine.buffers import memories_of
-from tinylab.engine.captured import is_tensor, memory_below
+from tinylab.engine.captured import Inputs, is_tensor, memory_below, rebuilt
 from tinylab.engine.realize import to_store
+from tinylab.engine.results import seen_anew
 from tinylab.errors import JitError
 from tinylab.helpers.arguments import shown
 from tinylab.opcodes import Ops
@@ -137,11 +138,16 @@ def _memory_read(t: Any) -> set[Buffer]:
 def found_before(roots: Sequence[tuple[str, Any]]) -> list[tuple[Place, Set[Buffer]]]:
     """The tensors that a function is about to find, with the memory that they stand on.
 
-    Gradients that wait are computed, so that what the function adds to has a place in memory.
+    Writes that wait are done, and gradients computed, so that what the function adds to has a place
+    in memory.
     """
     places = places_below(roots)
-    waiting = [p.tensor for p in places if p.words.endswith(".grad")]
-    waiting = [t for t in waiting if to_store(t.uop) is not None]
+    waiting = [
+        p.tensor
+        for p in places
+        if (x := to_store(p.tensor.uop)) is not None
+        and (x.op is Ops.AFTER or p.words.endswith(".grad"))
+    ]
     if waiting:
         waiting[0].realize(*waiting[1:])
     return [(p, _memory_read(p.tensor)) for p in places]
@@ -238,6 +244,57 @@ class Watched:
             else "write to it instead: .assign(value); pass it as an argument; or call .reset() to "
             "capture anew",
         )
+
+
+class Shared(NamedTuple):
+    """An input that the function reaches in another way too: its number, its name, and the way."""
+
+    number: int
+    name: Any
+    words: str
+    memory: list[Buffer]
+
+
+def shared_with_state(
+    inputs: Inputs, places: Iterable[Place], roots: Sequence[tuple[str, Any]]
+) -> list[Shared]:
+    """The inputs that are state as well, which the function may read by name."""
+    of = {m.base: n for n, i in enumerate(inputs.tensors) for m in memories_of(i.buffer)}
+    objects = {id(x) for _, x in inputs.objects}
+    stateful = {n for n, (_, x) in enumerate(roots) if n == 0 or id(x) in objects}
+    found: dict[int, Shared] = {}
+    for p in places:
+        if p.steps and p.root in stateful:
+            for n in {of[m] for m in _memory_read(p.tensor) if m in of}:
+                i = inputs.tensors[n]
+                found.setdefault(n, Shared(n, i.name, p.words, memories_of(i.buffer)))
+    return list(found.values())
+
+
+def refuse_apart(inputs: Inputs, shared: Iterable[Shared]) -> None:
+    """Hold the inputs that were written state against those of a call.
+
+    Raises: JitError where one is another tensor: replays write to what was both.
+    """
+    for s in shared:
+        if memories_of(inputs.tensors[s.number].buffer) != s.memory:
+            raise JitError(
+                f"args mismatch in JIT: argument {s.name!r} was also {s.words} when the function "
+                "was captured, and is another tensor now",
+                help="call .reset(), and capture it with a tensor of its own: .clone()",
+            )
+
+
+def copied_apart(inputs: Inputs, shared: Iterable[Shared], value: Any) -> Any:
+    """Arguments with tensors in memory of their own for those that are state as well."""
+    new: dict[int, Any] = {}
+    for s in shared:
+        t, old = inputs.given[s.number], inputs.tensors[s.number].buffer
+        node = UOp.new_buffer(old.arg.device, old.shape[0], old.dtype)
+        for to, source in zip(memories_of(node), memories_of(old), strict=True):
+            to.allocate().copy_from(source)
+        new[id(t)] = type(t)(seen_anew(t.uop, node, {}))
+    return rebuilt(value, lambda t: new.get(id(t), t), lambda other: other)
 
 
 class Known:
