@@ -35,7 +35,7 @@ def parts_of(x: Any) -> Iterator[Part] | None:
     if isinstance(x, tuple) and (names := getattr(type(x), "_fields", None)) is not None:
         return ((getattr, k, f".{k}", getattr(x, k)) for k in names)
     if isinstance(x, list | tuple | collections.deque):
-        return ((operator.getitem, n, f"[{n}]", v) for n, v in enumerate(x))
+        return ((operator.getitem, n, f"[{n}]", v) for n, v in enumerate(list(x)))
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         fields = [f.name for f in dataclasses.fields(x) if hasattr(x, f.name)]
         return ((getattr, k, f".{k}", getattr(x, k)) for k in fields)

@@ -50,8 +50,8 @@ from tinylab.engine.watched import (
     Shared,
     Watched,
     copied_apart,
+    found_again,
     found_before,
-    places_below,
     refuse_apart,
     refuse_other_objects,
     refuse_rebound,
@@ -191,7 +191,7 @@ class TinyJit(Generic[P, R]):
             done = Aftermath(capture.made, read, inputs.given, tensors, Followers(), set())
             for w in watching:
                 w.behind(done)
-        after = places_below(roots)
+        after = found_again((p for p, _ in before), roots)
         refuse_rebound(before, after, read)
         inside = capture.made - memory_below(tensors)
         capture.steps = without_moved(capture.steps, done.moved, inside)
@@ -208,9 +208,7 @@ class TinyJit(Generic[P, R]):
         )
         given = {m.base for i in inputs.tensors for m in memories_of(i.buffer)}
         used = {b.base for s in steps for b in s.buffers}
-        there = {(p.root, p.words) for p, _ in before}
-        kept = [p for p in after if (p.root, p.words) in there]
-        self._watched = Watched(kept, len(roots), used - capture.made - given)
+        self._watched = Watched(after, len(roots), used - capture.made - given)
         self._objects = [(name, Known(x)) for name, x in inputs.objects]
         return _apart(ret, capture.made - once)
 

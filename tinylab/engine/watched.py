@@ -7,6 +7,7 @@ refused. Writing to the tensor (`.assign`) is what replays do, and see.
 
 from __future__ import annotations
 
+import collections
 import functools
 import types
 import weakref
@@ -25,7 +26,7 @@ from tinylab.opcodes import Ops
 from tinylab.uop.ops import UOp
 
 # Objects that are looked into: more are a data set rather than a model.
-_MOST = 20_000
+_MOST = 10_000
 _OURS = __name__.split(".")[0]
 
 
@@ -103,18 +104,22 @@ def places_below(roots: Sequence[tuple[str, Any]]) -> list[Place]:
     """The tensors that can be reached from named roots."""
     found: list[Place] = []
     seen: set[int] = set()
-    waiting: list[tuple[int, tuple[Any, ...], str, Any]] = [
-        (n, (), name, x) for n, (name, x) in reversed([*enumerate(roots)])
-    ]
+    # Near ones first: what is far away may be all that there is.
+    waiting: collections.deque[tuple[int, tuple[Any, ...], str, Any]] = collections.deque(
+        (n, (), name, x) for n, (name, x) in enumerate(roots)
+    )
     while waiting and len(seen) < _MOST:
-        root, steps, words, x = waiting.pop()
+        root, steps, words, x = waiting.popleft()
         if is_tensor(x):
             found.append(Place(root, steps, words, x))
-        if id(x) in seen or isinstance(x, str | int | float):
+        if id(x) in seen or x is None or isinstance(x, str | int | float | bytes):
             continue
         seen.add(id(x))
-        parts = [(root, (*steps, (get, k)), words + word, v) for get, k, word, v in _parts(x)]
-        waiting += reversed(parts)
+        try:
+            parts = list(_parts(x))
+        except Exception:  # it cannot be looked into
+            continue
+        waiting.extend((root, (*steps, (get, k)), words + word, v) for get, k, word, v in parts)
     return found
 
 
@@ -151,6 +156,21 @@ def found_before(roots: Sequence[tuple[str, Any]]) -> list[tuple[Place, Set[Buff
     if waiting:
         waiting[0].realize(*waiting[1:])
     return [(p, _memory_read(p.tensor)) for p in places]
+
+
+def found_again(places: Iterable[Place], roots: Sequence[tuple[str, Any]]) -> list[Place]:
+    """The places that hold a tensor still, with that tensor."""
+    found = []
+    for p in places:
+        x: Any = roots[p.root][1]
+        try:
+            for get, key in p.steps:
+                x = get(x, key)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            continue
+        if is_tensor(x):
+            found.append(p._replace(tensor=x))
+    return found
 
 
 def refuse_rebound(
