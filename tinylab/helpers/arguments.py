@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from tinylab.errors import OperandError, TinylabError
 from tinylab.helpers.kinds import is_tensor, kinds_of
 from tinylab.helpers.near import closest
+from tinylab.helpers.plain import plain_arguments
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -160,18 +161,27 @@ def explained_error(
 
 
 def explained(function: Callable[P, R], name: str | None = None) -> Callable[P, R]:
-    """A function whose failures by wrong arguments are told in a sentence."""
+    """A function whose failures by wrong arguments are told in a sentence.
+
+    One that fails on a number that is not Python's, such as numpy's, is called again with that.
+    """
     called = name or re.sub(r"\.__(init|new)__$", "", function.__qualname__)
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except PYTHON_ERRORS as error:
-            found = explained_error(function, called, args, kwargs, error)
-            if found is None:
-                raise
-            raise found from error
+        except Exception as error:
+            # Only now, so that a call that works pays nothing.
+            plain = plain_arguments(function, args, kwargs)
+            if plain is None:
+                if not isinstance(error, PYTHON_ERRORS):
+                    raise
+                found = explained_error(function, called, args, kwargs, error)
+                if found is None:
+                    raise
+                raise found from error
+        return checked(*plain[0], **plain[1])
 
     return checked
 

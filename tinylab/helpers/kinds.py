@@ -28,14 +28,15 @@ def is_tensor(x: Any) -> bool:
     return hasattr(x, "uop")
 
 
-def _is_node(x: Any) -> bool:
+def is_node(x: Any) -> bool:
+    """Whether this is a tensor or a node of the graph."""
     return is_tensor(x) or (hasattr(x, "op") and hasattr(x, "src"))
 
 
 def _is_int(x: Any) -> bool:
     if isinstance(x, type):  # a class has the methods of its instances
         return False
-    return hasattr(x, "__index__") or (_is_node(x) and not is_tensor(x))
+    return hasattr(x, "__index__") or (is_node(x) and not is_tensor(x))
 
 
 def _is_number(x: Any) -> bool:
@@ -45,7 +46,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _is_sequence(x: Any) -> bool:
-    return isinstance(x, Iterable) and not isinstance(x, (str, bytes, Mapping)) and not _is_node(x)
+    return isinstance(x, Iterable) and not isinstance(x, (str, bytes, Mapping)) and not is_node(x)
 
 
 def _are(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -70,7 +71,7 @@ _PAIRS = _one(
     _are(lambda x: x is None or (_are(_is_int)(x) and len(x) == 2)),
 )
 _NUMBER = _one("a number", _is_number)
-_TENSOR = _one("a tensor", _is_node)
+_TENSOR = _one("a tensor", is_node)
 _NONE = _one("None", lambda x: x is None, "None")
 _PATH = _one("a path", lambda x: isinstance(x, (str, PathLike)))
 _BYTES = _one("bytes", lambda x: isinstance(x, (bytes, bytearray, memoryview)), "bytes")
@@ -192,6 +193,14 @@ def kinds_of(annotation: Any, scope: Mapping[str, Any]) -> tuple[Kind, ...] | No
             return None
         found += kinds
     return tuple(dict.fromkeys(found))
+
+
+def asks_for_numbers(parameter: inspect.Parameter, scope: Mapping[str, Any]) -> bool:
+    """Whether a parameter takes numbers or sequences of them, and neither tensors nor anything."""
+    kinds = kinds_of(parameter.annotation, scope)
+    if kinds is None or any(kind in _ANYTHING + _TENSOR for kind in kinds):
+        return False
+    return any(kind.holds(x) for kind in kinds for x in (1, (1,), ((1, 1),)))
 
 
 def _as_text(annotation: Any) -> str:

@@ -6,7 +6,9 @@ turns it into a load.
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
@@ -28,6 +30,7 @@ from tinylab.mixin.base import (
 )
 from tinylab.mixin.buckets import Buckets, buckets, too_many
 from tinylab.mixin.elementwise import _broadcast, _check_broadcast
+from tinylab.mixin.numbers import slice_part
 from tinylab.mixin.scan import ScanMixin
 from tinylab.opcodes import Ops
 
@@ -295,7 +298,7 @@ def parse_index(x: Any, indices: Any) -> list[AxisIndex]:
         entries, raw = _entries(x, item, axis, joined), given[k]
         if k == at and not fill and entries:
             entries[0] = entries[0]._replace(apart=True)
-        if item is not raw and not isinstance(item, bool) and item.dtype is not dtypes.bool:
+        if isinstance(item, Primitives) and item is not raw and item.dtype is not dtypes.bool:
             _check_places(raw, x.shape[axis], axis)
         plan += entries
         axis += sum(e.kind != "new" for e in entries)
@@ -325,8 +328,9 @@ def _as_item(x: Any, item: Any) -> Any:
         return item
     if type(item).__module__ == "numpy" and type(item).__name__ in ("bool", "bool_"):
         return bool(item)
-    if hasattr(item, "__index__"):
-        return item.__index__() if type(item).__module__ == "numpy" else item
+    if hasattr(item, "__index__") and not isinstance(item, type):
+        with contextlib.suppress(TypeError):  # some have it for what is no integer too
+            return operator.index(item)
     raise IndexingError(
         f"{type(item).__name__} indexing is not supported",
         help="use numbers, slices, None, ..., tensors or lists",
@@ -360,10 +364,11 @@ def _entries(x: Any, item: Any, axis: int, joined: bool) -> list[AxisIndex]:
 
 
 def _slice_entry(item: slice, size: Size) -> AxisIndex:
+    item = slice(*map(slice_part, (item.start, item.stop, item.step)))
     step = 1 if item.step is None else item.step
     if not isinstance(step, int) or step == 0:
         raise IndexingError(f"slice step cannot be {step!r}", help="use an integer other than 0")
-    if isinstance(size, int) and all(_is_plain(p) for p in (item.start, item.stop)):
+    if isinstance(size, int) and not any(hasattr(p, "op") for p in (item.start, item.stop)):
         begin, end, _ = item.indices(size)
         count = max(0, -((begin - end) // step))
         if step > 0:
@@ -379,18 +384,13 @@ def _slice_entry(item: slice, size: Size) -> AxisIndex:
 
 def _bound(bound: Any, size: Size) -> Size:
     """The bound of a slice counted from the front; what lies outside now is moved inside."""
-    if not _is_plain(bound):
+    if hasattr(bound, "op"):
         return bound
-    place, known = bound.__index__(), present(size)
+    place, known = bound, present(size)
     if place < 0:
         inside = known is None or known + place >= 0
         return size + place if inside else larger_size(size + place, 0)
     return place if known is None or place <= known else smaller_size(place, size)
-
-
-def _is_plain(bound: Any) -> bool:
-    """Whether a bound of a slice is a number, not an expression."""
-    return bound is None or (hasattr(bound, "__index__") and not hasattr(bound, "op"))
 
 
 def _tensor_entries(x: Any, item: Any, axis: int) -> list[AxisIndex]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from typing import Any
 
 from tinylab.dtype import DType, PyConst, dtypes, least_upper_dtype, strong_dtype
-from tinylab.errors import OperandError
+from tinylab.errors import IndexingError, OperandError
+from tinylab.helpers.arguments import shown
 from tinylab.mixin.base import Primitives
 
 
@@ -57,3 +59,18 @@ def held(x: Any, dtype: DType) -> Any:
     """A bound for values of a type: an integer that it has no room for becomes its last one."""
     side = side_of(x, dtype)
     return x if side == 0 else dtype.max if side > 0 else dtype.min
+
+
+def slice_part(part: Any) -> Any:
+    """A bound or the step of a slice: None, an int, or the expression of a size.
+
+    Raises: IndexingError for anything else.
+    """
+    if part is None or type(part) is int or hasattr(part, "op"):
+        return part
+    with contextlib.suppress(TypeError):
+        return operator.index(part)
+    raise IndexingError(
+        f"a slice is made of integers, not {shown(part)}",
+        help="ask .item() of it" if isinstance(part, Primitives) else None,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from tinylab.dtype import dtypes
@@ -357,7 +358,7 @@ class LayerNorm:
         eps: float = 1e-5,
         elementwise_affine: bool = True,
     ) -> None:
-        self.normalized_shape = make_tuple(normalized_shape, 1)
+        self.normalized_shape = tuple(map(operator.index, make_tuple(normalized_shape, 1)))
         self.axis = tuple(-1 - i for i in range(len(self.normalized_shape)))
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.weight: Tensor | None = None

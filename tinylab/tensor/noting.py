@@ -13,6 +13,7 @@ from tinylab.errors import OperandError
 from tinylab.helpers.arguments import PYTHON_ERRORS, explained, explained_error, shown
 from tinylab.helpers.context import TRACEMETA
 from tinylab.helpers.measure import Metadata
+from tinylab.helpers.plain import OWN, may_be_number, plain_arguments
 from tinylab.opcodes import Ops
 from tinylab.tensor.core import TensorCore
 from tinylab.tensor.held import live, mark_of
@@ -49,6 +50,21 @@ def tensors_in(values: Iterable[Any]) -> Iterator[TensorCore]:
             yield value
         elif isinstance(value, (list, tuple)):
             yield from tensors_in(value)
+
+
+def _look(values: Iterable[Any], given: Given) -> bool:
+    """Take down the tensors among arguments; whether any may be a number that is not Python's."""
+    foreign = False
+    for value in values:
+        if type(value) in OWN:
+            continue
+        if isinstance(value, TensorCore):
+            given.append((value, value.uop))
+        elif isinstance(value, (list, tuple)):
+            foreign |= _look(value, given)
+        elif not foreign and type(value) is not UOp:
+            foreign = may_be_number(value)
+    return foreign
 
 
 def note_nodes(roots: Iterable[UOp], name: str, known: set[UOp], backward: bool = False) -> None:
@@ -129,7 +145,9 @@ def noted(
 
     def outermost(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        given = [(t, t.uop) for t in tensors_in((*args, *kwargs.values()))]
+        given: Given = []
+        if _look(args, given) | (bool(kwargs) and _look(kwargs.values(), given)):
+            args, kwargs = plain_arguments(function, args, kwargs) or (args, kwargs)
         _inside.call, _inside.also = (name, given), 0
         try:
             made = function(*args, **kwargs)

@@ -15,7 +15,7 @@ from tinylab.errors import (
     OperandError,
 )
 from tinylab.helpers.arguments import shown
-from tinylab.mixin.base import shape_text
+from tinylab.mixin.base import Number, shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
 from tinylab.uop.args import CallInfo, KernelInfo, ParamArg, RangeArg, ReduceArg, StageArg
 from tinylab.uop.infer import infer_dtype
@@ -110,8 +110,8 @@ class BuildMethods(MoveMethods):
     @staticmethod
     def variable(
         name: str,
-        min_val: Any,
-        max_val: Any,
+        min_val: Number,
+        max_val: Number,
         dtype: DType = dtypes.weakint,
         multiple_of: int = 1,
         param: bool = False,
@@ -143,7 +143,7 @@ class BuildMethods(MoveMethods):
         )
         return make(Ops.PARAM if param else Ops.BUFFER, dtype, (shape_to_shape_arg(()),), arg)
 
-    def bind(self: UOp, val: Any) -> UOp:
+    def bind(self: UOp, val: Number) -> UOp:
         """The variable with a value.
 
         Raises: BindError outside the variable's range or off its multiple.

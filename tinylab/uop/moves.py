@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,8 +31,10 @@ def const(value: ConstType, dtype: DType | None = None) -> UOp:
 
 
 def sint_to_uop(x: Sint, dtype: DType = dtypes.weakint) -> UOp:
-    """A size as a node."""
-    return const(x, dtype) if isinstance(x, int) else cast("UOp", x)
+    """A size as a node; what has `__index__` is one."""
+    if isinstance(x, int):
+        return const(x, dtype)
+    return cast("UOp", x) if hasattr(x, "src") else const(operator.index(x), dtype)
 
 
 def shape_to_shape_arg(shape: Sequence[Sint]) -> UOp:

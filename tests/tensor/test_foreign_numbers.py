@@ -1,0 +1,307 @@
+"""Numbers of numpy's, and whatever has `__index__`, are taken wherever a number is."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinylab import Tensor, UOp, Variable, dtypes, nn
+from tinylab.errors import IndexingError, TinylabError
+from tinylab.helpers.kinds import asks_for_numbers
+from tinylab.helpers.plain import plain_arguments
+
+
+class Index:
+    """Counts as an integer, and is none."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+
+X = Tensor.arange(24).reshape(2, 3, 4).float().realize()
+FLAT = Tensor.arange(6).realize()
+IMAGE = Tensor.arange(32).reshape(1, 2, 4, 4).float().realize()
+WEIGHT = Tensor.ones(2, 2, 2, 2).realize()
+PLACES = Tensor([[[0]]])
+LOGITS, CLASSES = Tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]]), Tensor([0, 2])
+KEY, COUNTER = Tensor([9, 7], dtype="uint32"), Tensor([0, 0], dtype="uint32")
+
+# A method's name and calls of it, each with numbers where it takes any.
+Call = tuple[Any, tuple[Any, ...], dict[str, Any]]
+# fmt: off
+CALLS: dict[str, list[Call]] = {
+    name: [(X, (1,), {}), (X, ((0, 2),), {}), (X, (-1,), {})]
+    for name in ("all", "any", "max", "mean", "min", "prod", "sum", "std", "var",
+                 "logsumexp", "log_softmax", "softmax", "softmin")
+} | {
+    name: [(X, (1,), {}), (X, (-1,), {})]
+    for name in ("argmax", "argmin", "argsort", "cummax", "cummin", "cumprod", "cumsum",
+                 "logcumsumexp", "sort", "squeeze", "unsqueeze", "size")
+} | {
+    name: [(Tensor, (3,), {}), (Tensor, (2, 3), {}), (Tensor, ((2, 3),), {})]
+    for name in ("empty", "invalids", "ones", "zeros", "rand", "randn", "normal",
+                 "scaled_uniform", "uniform", "glorot_uniform", "kaiming_normal",
+                 "kaiming_uniform")
+} | {
+    "allclose": [(X, (X,), {"rtol": 0.5, "atol": 1})],
+    "arange": [(Tensor, (3,), {}), (Tensor, (1, 9, 2), {}), (Tensor, (0.5, 3.0), {})],
+    "avg_pool2d": [(IMAGE, (2,), {"stride": 1, "padding": 1, "dilation": 1}),
+                   (IMAGE, ((2, 1),), {"stride": (1, 2), "padding": (1, 0)})],
+    "batchnorm": [(IMAGE, (), {"weight": None, "bias": None, "mean": Tensor.zeros(2),
+                               "invstd": Tensor.ones(2), "axis": 1})],
+    "cat": [(X, (X,), {"dim": 1})],
+    "celu": [(X, (2.0,), {})],
+    "chunk": [(X, (2,), {"dim": 1})],
+    "clamp": [(X, (3, 7.5), {})],
+    "clip": [(X, (3, 7.5), {})],
+    "const": [(Tensor, (3,), {})],
+    "const_like": [(X, (3,), {})],
+    "conv2d": [(IMAGE, (WEIGHT,), {"stride": 1, "padding": 1, "dilation": 2, "groups": 1}),
+               (IMAGE, (WEIGHT,), {"stride": (1, 2), "padding": (1, 0, 2, 1)})],
+    "conv_transpose2d": [(IMAGE, (WEIGHT,), {"stride": 2, "padding": 1, "output_padding": 1,
+                                             "groups": 1, "dilation": 1})],
+    "cross_entropy": [(LOGITS, (CLASSES,), {"label_smoothing": 0.125})],
+    "diagonal": [(X, (1, 0, 2), {})],
+    "dropout": [(X, (0.0,), {})],
+    "elu": [(X, (2.0,), {})],
+    "expand": [(FLAT, (2, 6), {}), (FLAT, ((2, -1),), {})],
+    "eye": [(Tensor, (3, 4), {})],
+    "flatten": [(X, (1, 2), {})],
+    "flip": [(X, (0, 2), {}), (X, ((0, 2),), {})],
+    "full": [(Tensor, ((2, 3), 7), {}), (Tensor, (2, 1.5), {})],
+    "full_like": [(X, (7,), {})],
+    "gather": [(X, (1, PLACES), {})],
+    "hardsigmoid": [(X, (0.25, 0.5), {})],
+    "hardtanh": [(X, (3, 7.5), {})],
+    "image_conv2d": [(IMAGE, (WEIGHT,), {"stride": 1, "padding": 1, "dilation": 1, "groups": 1})],
+    "interpolate": [(IMAGE, ((3, 5),), {})],
+    "isclose": [(X, (X + 1,), {"rtol": 0.0, "atol": 2})],
+    "keccak": [(Tensor([1, 2, 3], dtype="uint8"), ((32, 6),), {})],
+    "layernorm": [(X, (2,), {"eps": 0.5}), (X, ((1, 2),), {})],
+    "leaky_relu": [(X - 9, (0.25,), {})],
+    "linspace": [(Tensor, (0, 1, 5), {}), (Tensor, (0.5, 2.5, 5), {})],
+    "manual_seed": [(Tensor, (3,), {})],
+    "masked_select": [(X, (X > 4,), {"size": 5, "fill_value": 2})],
+    "max_pool2d": [(IMAGE, (2,), {"stride": 1, "padding": 1, "dilation": 1}),
+                   (IMAGE, ((2, 1),), {"stride": (1, 2)})],
+    "max_unpool2d": [(Tensor([[[[1.0]]]]), (Tensor([[[[3]]]]), 2),
+                      {"stride": 2, "padding": 0, "dilation": 1, "output_size": (1, 1, 2, 2)})],
+    "multinomial": [(LOGITS, (2,), {})],
+    "newton_schulz": [(LOGITS, (2, (2, 1), 0.5), {})],
+    "nll_loss": [(LOGITS, (CLASSES,), {"ignore_index": 2})],
+    "nonzero": [(LOGITS, (), {"size": 4, "fill_value": 2})],
+    "normalize": [(X, (2.0, 1, 0.5), {})],
+    "one_hot": [(CLASSES, (3,), {})],
+    "pad": [(X, ((1, 2),), {"value": 2}), (X, (((0, 1), None, (2, 0)),), {"value": 0.5}),
+            (X, ((-1, 0, 1, 1),), {})],
+    "pad_to": [(X, (2, None, 6), {"value": 3}), (X, ((2, 5, 6),), {})],
+    "permute": [(X, (2, 0, 1), {}), (X, ((2, 0, 1),), {})],
+    "randint": [(Tensor, (2, 3), {"low": 2, "high": 9}), (Tensor, ((4,),), {"high": 2**40})],
+    "random_bits": [(Tensor, (KEY, COUNTER, 5), {})],
+    "randperm": [(Tensor, (5,), {})],
+    "rearrange": [(X, ("a b (c d) -> a (b d) c",), {"c": 2})],
+    "repeat": [(X, (2, 1, 2), {}), (FLAT, ((2, 3),), {})],
+    "repeat_interleave": [(X, (2,), {"dim": 1}), (FLAT, (3,), {})],
+    "reshape": [(X, (6, 4), {}), (X, ((-1, 12),), {}), (X, (None, 12), {})],
+    "roll": [(X, (1, 2), {}), (X, ((1, -1), (0, 1)), {}), (FLAT, (2,), {})],
+    "scaled_dot_product_attention": [(X, (X, X), {"dropout_p": 0.0})],
+    "scatter": [(X, (1, PLACES, Tensor([[[7.0]]])), {}), (X, (2, PLACES, 7.0), {})],
+    "scatter_reduce": [(X, (1, PLACES, Tensor([[[7.0]]]), "sum"), {})],
+    "selu": [(X, (2.0, 0.5), {})],
+    "shard": [(X, (("CPU", "CPU:1"), 0), {})],
+    "shrink": [(X, (((0, 1), None, (1, 3)),), {})],
+    "shrink_to": [(X, (1, None, 2), {}), (X, ((1, 2, 3),), {})],
+    "softplus": [(X, (2.0,), {})],
+    "sparse_categorical_crossentropy": [(LOGITS, (CLASSES,),
+                                         {"ignore_index": 2, "label_smoothing": 0.125})],
+    "split": [(X, (2,), {"dim": 2}), (X, ((1, 2),), {"dim": 1})],
+    "stack": [(X, (X,), {"dim": 1})],
+    "std_mean": [(X, (1,), {"correction": 0})],
+    "topk": [(X, (2,), {"dim": 1})],
+    "transpose": [(X, (0, 2), {})],
+    "tril": [(X, (1,), {})],
+    "triu": [(X, (-1,), {})],
+    "unflatten": [(X, (2, (2, -1)), {})],
+    "unfold": [(X, (2, 2, 1), {})],
+    "var_mean": [(X, ((0, 1),), {"correction": 0})],
+    "view": [(X, (6, 4), {}), (X, ((6, 4),), {})],
+    "where": [(X > 4, (3, 0.5), {}), (X > 4, (X, 2), {})],
+}
+CALLS["std"].append((X, (1,), {"correction": 0}))
+CALLS["var"].append((X, (1,), {"correction": 0}))
+CALLS["normal"].append((Tensor, (3,), {"mean": 2.0, "std": 0.5}))
+CALLS["uniform"].append((Tensor, (3,), {"low": 2, "high": 4.0}))
+CALLS["kaiming_uniform"].append((Tensor, (3, 2), {"a": 0.5}))
+CALLS["kaiming_normal"].append((Tensor, (3, 2), {"a": 0.5}))
+# Changes its tensor, needs hardware, or is shown in another row: shard.
+LEFT_OUT = {"as_param", "from_blob", "shard_", "decode_hevc_frame"}
+UNFILLED = {"empty", "invalids"}
+
+# What a whole number and a fraction become.
+Change = Callable[[Any], Any]
+FORMS: dict[str, tuple[Change, Change]] = {
+    "int64": (np.int64, np.float64),
+    "int8": (np.int8, np.float32),
+    "0-d array": (np.array, np.float16),
+    "index": (Index, np.longdouble),
+}
+# fmt: on
+
+
+def changed(x: Any, whole: Change, fraction: Change, fill: bool = False) -> Any:
+    """An argument with other numbers in it."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(changed(v, whole, fraction) for v in x)
+    if isinstance(x, float):
+        return fraction(x)
+    big = type(x) is int and whole is np.int8 and abs(x) > 100
+    return np.int64(x) if big else whole(x) if type(x) is int else x
+
+
+def outcome(x: Any, filled: bool = True) -> Any:
+    """Shapes, types and values, to be compared."""
+    if isinstance(x, (list, tuple)):
+        return [outcome(v, filled) for v in x]
+    if not isinstance(x, Tensor):
+        return x
+    return x.shape, x.dtype, x.numpy().tolist() if filled else None
+
+
+def takes_numbers(name: str) -> bool:
+    raw = inspect.getattr_static(Tensor, name)
+    function = inspect.unwrap(getattr(raw, "__func__", raw))
+    if not callable(function):
+        return False
+    scope = vars(sys.modules[function.__module__])
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.annotation != "bool" and asks_for_numbers(p, scope) for p in parameters)
+
+
+def test_every_method_that_takes_numbers_has_a_call() -> None:
+    found = {n for n in dir(Tensor) if not n.startswith("_") and takes_numbers(n)}
+    assert sorted(found - CALLS.keys() - LEFT_OUT) == []
+
+
+# Operands may be tensors: an array beside one is an array, not a number.
+OPERANDS = {"clamp", "clip", "where", "const", "const_like", "full", "full_like", "scatter"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", CALLS)
+def test_methods(name: str, form: str) -> None:
+    if name in OPERANDS and form in ("0-d array", "index"):
+        pytest.skip("takes values of any kind")
+    for owner, args, kwargs in CALLS[name]:
+        found = []
+        for whole, fraction in ((int, float), FORMS[form]):
+            Tensor.manual_seed(1)
+            given = [changed(x, whole, fraction) for x in (*args, *kwargs.values())]
+            named = dict(zip(kwargs, given[len(args) :], strict=True))
+            result = getattr(owner, name)(*given[: len(args)], **named)
+            found.append(outcome(result, name not in UNFILLED))
+        assert str(found[0]) == str(found[1])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_indices(form: str) -> None:
+    n = FORMS[form][0]
+    assert X[n(1)].tolist() == X[1].tolist()
+    assert X[0, n(2)].tolist() == X[0, 2].tolist()
+    assert X[n(-1), ..., n(1)].tolist() == X[-1, ..., 1].tolist()
+    assert X[:, n(1) :, n(0) : n(3) : n(2)].tolist() == X[:, 1:, 0:3:2].tolist()
+    if form != "index":  # numpy lists of these are of objects, too
+        assert X[[n(1), n(0)]].tolist() == X[[1, 0]].tolist()
+    with pytest.raises(IndexingError, match="index=2 is out of bounds with size=2"):
+        X[n(2)]
+    y = Tensor([1.0, 2.0, 3.0])
+    y[n(1)] = np.float32(7)
+    y[n(2) :] = 5
+    assert y.tolist() == [1, 7, 5]
+
+
+def test_what_numpy_found_is_an_index() -> None:
+    assert X[np.argmax([1, 5])].shape == (3, 4)
+    assert X[np.bool_(True)].shape == (1, 2, 3, 4)
+    assert X.sum(tuple(np.arange(2))).tolist() == X.sum((0, 1)).tolist()
+
+
+def test_an_array_is_a_sequence_of_sizes() -> None:
+    assert X.reshape(np.array([6, 4])).shape == (6, 4)
+    assert X.permute(np.array([2, 0, 1])).shape == (4, 2, 3)
+    assert Tensor.zeros(np.array([2, 3])).shape == (2, 3)
+    assert X.pad(np.array([[0, 0], [1, 0], [0, 2]])).shape == (2, 4, 6)
+    assert X.sum(np.array([0, 1])).tolist() == X.sum((0, 1)).tolist()
+
+
+def test_refusals_name_plain_numbers() -> None:
+    with pytest.raises(TinylabError, match=r"topk: k=9 is out of range"):
+        X.topk(np.int64(9))
+    with pytest.raises(TinylabError, match=r"can't reshape \(2, 3, 4\) to \(5,\)"):
+        X.reshape(np.int64(5))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_layers(form: str) -> None:
+    n = FORMS[form][0]
+    assert nn.Linear(n(3), n(2))(Tensor.ones(3)).shape == (2,)
+    conv = nn.Conv2d(n(2), n(3), n(3), stride=n(2), padding=n(1))
+    assert conv(IMAGE).shape == (1, 3, 2, 2)
+    assert nn.Conv2d(2, 3, (n(3), n(1)))(IMAGE).shape == (1, 3, 2, 4)
+    turned = nn.ConvTranspose2d(n(2), n(3), n(2), stride=n(2), output_padding=n(1))
+    assert turned(IMAGE).shape == (1, 3, 9, 9)
+    assert nn.BatchNorm(n(2))(IMAGE).shape == IMAGE.shape
+    assert nn.GroupNorm(n(1), n(2))(IMAGE).shape == IMAGE.shape
+    assert nn.InstanceNorm(n(2))(IMAGE).shape == IMAGE.shape
+    assert nn.LayerNorm(n(4))(IMAGE).shape == IMAGE.shape
+    assert nn.LayerNorm((n(4), n(4)))(IMAGE).shape == IMAGE.shape
+    assert nn.LayerNorm2d(n(2))(IMAGE).shape == IMAGE.shape
+    assert nn.RMSNorm(n(4))(IMAGE).shape == IMAGE.shape
+    assert nn.Embedding(n(5), n(3))(Tensor([1, 2])).shape == (2, 3)
+    assert nn.LSTMCell(n(4), n(3))(Tensor.ones(2, 4))[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nodes(form: str) -> None:
+    n = FORMS[form][0]
+    size = Variable("size", n(1), n(10))
+    assert size is Variable("size", 1, 10)
+    assert size.bind(n(3)) is size.bind(3)
+    assert UOp.range(n(97), 0) is UOp.range(97, 0)
+    assert [type(x.arg) for x in UOp.range(n(98), 0).src] == [int]
+    assert UOp.special(n(99), "gidx0") is UOp.special(99, "gidx0")
+    one = UOp.const(3, dtypes.int)
+    assert one.expand((n(3), n(4))).reshape((n(4), n(3))).shape == (4, 3)
+
+
+def test_only_what_changes_is_made_anew() -> None:
+    def f(axis: int | tuple[int, ...], x: Any) -> None: ...
+
+    array = np.ones(3)
+    assert plain_arguments(f, (1, array), {}) is None
+    assert plain_arguments(f, ((1, 2),), {"x": X}) is None
+    assert plain_arguments(f, (np.int64(1), array), {}) == ((1, array), {})
+    given = plain_arguments(f, (1,), {"x": [np.float32(0.5)]})
+    assert given == ((1,), {"x": [0.5]})
+    assert plain_arguments(f, (np.array([1, 2]), None), {}) == (([1, 2], None), {})
+
+
+def test_what_bounds_a_slice_is_an_integer() -> None:
+    for wrong, said in ((1.5, "1.5"), ("a", "'a'"), (Tensor(1), "a tensor of shape ()")):
+        for index in (slice(wrong, None), slice(None, wrong), slice(None, None, wrong)):
+            with pytest.raises(IndexingError) as raised:
+                X[index]
+            assert raised.value.message == f"a slice is made of integers, not {said}"
+    assert raised.value.help == "ask .item() of it"
+    with pytest.raises(IndexingError, match="slice step cannot be 0"):
+        X[::0]
+    size = Variable("size", 1, 2)
+    with pytest.raises(IndexingError, match=r"a slice is made of integers, not 1.5"):
+        X[:size][1.5:]
