@@ -13,13 +13,15 @@ from tinylab.codegen.add_loads import pm_add_loads
 from tinylab.codegen.barriers import pm_barriers
 from tinylab.codegen.coalesce import pm_coalesce
 from tinylab.codegen.collapse_loads import may_collapse, pm_collapse_loads
-from tinylab.codegen.decompose_dtypes import decompose_dtypes, has_foreign_dtypes
+from tinylab.codegen.decompose_dtypes import decompose_dtypes
 from tinylab.codegen.decompose_ops import for_target
 from tinylab.codegen.expand_lanes import has_lanes, lane_plan, pm_expand_lanes
 from tinylab.codegen.flatten_arrays import free_axes, has_arrays, pm_flatten_arrays
+from tinylab.codegen.foreign_dtypes import has_foreign_dtypes, has_foreign_longs
 from tinylab.codegen.gate_memory import pm_gate_memory
 from tinylab.codegen.gpu_dims import add_gpudims, has_grid
 from tinylab.codegen.index_dtype import index_dtype
+from tinylab.codegen.int_pairs import int_pairs
 from tinylab.codegen.linearize import linearize
 from tinylab.codegen.local_buffers import has_groups, local_context, pm_local_buffers
 from tinylab.codegen.lower_reduce import first_register, pm_lower_reduce, share_loops
@@ -189,6 +191,8 @@ LOWER = (
          why="polynomials with a known error, on whole vectors, where the target has no function"),
     Pass("decompose_ops", run=for_target,
          why="only operations that the target has"),
+    Pass("int_pairs", run=int_pairs, when=has_foreign_longs,
+         why="64-bit integers that the target lacks: two words each, sums carry over"),
     Pass("decompose_dtypes", run=decompose_dtypes, when=has_foreign_dtypes,
          why="small floats that the target lacks: stored as bits, computed in float"),
 )

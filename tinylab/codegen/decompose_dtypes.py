@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
+from tinylab.codegen.foreign_dtypes import foreign_dtypes
 from tinylab.codegen.index_dtype import value_order, value_sources
 from tinylab.dtype import DType, dtypes, float_layout
 from tinylab.errors import CodegenError
-from tinylab.helpers.context import EMULATED_DTYPES
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.small_floats import FloatLayout
 from tinylab.uop.ops import UOp
@@ -116,19 +116,6 @@ def round_to(x: UOp, small: SmallFloat) -> UOp:
 
 
 # *** the pass
-
-
-def foreign_dtypes(ren: Renderer) -> frozenset[DType]:
-    """Types that the target lacks, or is said to lack."""
-    supported = set(ren.supported_dtypes())
-    emulated = {d for d in EMULATED_DTYPES.tolist(dtypes) if isinstance(d, DType)}
-    return frozenset(d for d in dtypes.all if d not in supported) | emulated
-
-
-def has_foreign_dtypes(sink: UOp, ren: Renderer) -> bool:
-    """Whether the kernel uses a type that the target lacks."""
-    foreign = foreign_dtypes(ren)
-    return bool(foreign) and any(u.dtype in foreign for u in sink.toposort())
 
 
 def decompose_dtypes(sink: UOp, ren: Renderer) -> UOp:

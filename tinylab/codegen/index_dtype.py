@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from tinylab.codegen.foreign_dtypes import foreign_dtypes
 from tinylab.dtype import DType, dtypes, strong_dtype
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.ops import UOp, promote
@@ -236,9 +237,14 @@ def _nodes(sink: UOp) -> Iterator[UOp]:
     yield from value_order(sink)
 
 
+def has_wide_registers(ren: Renderer) -> bool:
+    """Whether 64 bits cost a target no more than 32."""
+    return ren.has_threads and not ren.has_local and dtypes.int64 not in foreign_dtypes(ren)
+
+
 def index_dtype(sink: UOp, ren: Renderer | None = None) -> UOp:
     """The kernel without weak types."""
-    c = Concrete(wide=ren is not None and ren.has_threads and not ren.has_local)
+    c = Concrete(wide=ren is not None and has_wide_registers(ren))
     for u in _nodes(sink):
         c.new[u] = c.visit(u)
     return c.new[sink]

@@ -1,0 +1,457 @@
+"""64-bit integers that a target lacks, as pairs of 32-bit words.
+
+LOAD(a[i]) + 1  ->  lo = LOAD(a[2*i]) + 1;  hi = LOAD(a[2*i + 1]) + (lo < 1)
+
+Memory stays as it is, the low word of each element first; values are two values, one for each
+word. Registers that are read and written as a whole hold all low words, then all high ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from tinylab.codegen import pair_math
+from tinylab.codegen.decompose_ops import floordiv, floormod, threefry
+from tinylab.codegen.foreign_dtypes import LONGS, foreign_dtypes
+from tinylab.codegen.index_dtype import value_order, value_sources
+from tinylab.codegen.lanes import broadcast_lanes, permute, pick, reshape
+from tinylab.codegen.pair_floats import bits_of_double, double_of_bits, from_float, to_float
+from tinylab.codegen.pair_math import I32, U32, Pair, constant, word
+from tinylab.dtype import AddrSpace, DType, dtypes
+from tinylab.errors import CodegenError
+from tinylab.opcodes import GroupOp, Ops
+from tinylab.uop.ops import UOp, shape_to_shape_arg
+
+if TYPE_CHECKING:
+    from tinylab.codegen.contract import Renderer
+
+_ADDRESSES = frozenset({Ops.PARAM, Ops.BUFFER, Ops.INDEX, Ops.SHRINK, Ops.AFTER, Ops.RESHAPE})
+_MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND, Ops.INDEX, Ops.SHRINK})
+_MOST_INDEX = dtypes.int32.max
+
+
+def int_pairs(sink: UOp, ren: Renderer) -> UOp:
+    """The kernel without the 64-bit integers that the target lacks.
+
+    Raises: CodegenError for an index that needs more than 32 bits, and for an operation on such
+    integers that has no form in words.
+    """
+    words = Words(foreign_dtypes(ren) & LONGS, ren, registers_by_element(sink))
+    return words.value(sink)
+
+
+def registers_by_element(sink: UOp) -> frozenset[UOp]:
+    """Register buffers of which parts are read or written."""
+    return frozenset(
+        _buffer(u)
+        for u in sink.toposort()
+        if u.op in (Ops.INDEX, Ops.SHRINK) and u.addrspace is AddrSpace.REG
+    )
+
+
+def _buffer(x: UOp) -> UOp:
+    while x.op not in GroupOp.Defines:
+        x = x.src[0]
+    return x
+
+
+class Words:
+    """Rewrites node by node, sources first; `new` holds what each became, a node or two words."""
+
+    def __init__(self, foreign: Collection[DType], ren: Renderer, parts: Collection[UOp]) -> None:
+        self.foreign = foreign
+        self.device = ren.target.device
+        self.parts = parts
+        self.new: dict[UOp, UOp | Pair] = {}
+
+    # *** what stands for a node
+
+    def became(self, u: UOp) -> UOp | Pair:
+        """What stands for a node, worked out on first use."""
+        if u not in self.new:
+            for x in value_order(u):
+                if x not in self.new:
+                    self.new[x] = self.visit(x)
+        return self.new[u]
+
+    def value(self, u: UOp) -> UOp:
+        """What stands for a node that is no foreign value."""
+        found = self.became(u)
+        if isinstance(found, Pair):
+            raise self.refused(f"a {u.dtype.name} as an operand that must be of another type")
+        return found
+
+    def pair(self, u: UOp) -> Pair:
+        """The words of a foreign value; of any other integer, those of its 64 bits."""
+        found = self.became(u)
+        return found if isinstance(found, Pair) else self.extended(found)
+
+    def refused(self, what: str) -> CodegenError:
+        """The error that says what has no form in words."""
+        names = " and ".join(sorted(d.name for d in self.foreign))
+        return CodegenError(
+            f"{self.device} has no {names}, and {what} is not emulated",
+            help="cast to a type that the device has",
+        )
+
+    def visit(self, u: UOp) -> UOp | Pair:
+        """The node without foreign types."""
+        is_long = u.dtype in self.foreign
+        row = _ROWS.get(u.op)
+        if row is not None and (is_long or any(s.dtype in self.foreign for s in u.src)):
+            return row(self, u)
+        if not is_long:
+            return self.rebuilt(u)
+        if u.op in _ADDRESSES and u.addrspace not in (None, AddrSpace.ALU):
+            return self.address(u)
+        if u.op in _MOVES:
+            return self.moved(u)
+        raise self.refused(f"{u.op.name} of {u.dtype.name}")
+
+    def rebuilt(self, u: UOp) -> UOp:
+        """A node of another type with its sources rewritten; places are 32 bits wide."""
+        sources, kept = value_sources(u), u.src[len(value_sources(u)) :]
+        if u.op in (Ops.INDEX, Ops.SHRINK):
+            src = (self.value(sources[0]), *(self.place(s, u.src[0]) for s in sources[1:]))
+        else:
+            src = tuple(self.value(s) for s in sources)
+        return u if src + kept == u.src else u.replace(src=src + kept, dtype=u.dtype)
+
+    # *** addresses
+
+    def place(self, u: UOp, array: UOp, scale: int = 1) -> UOp:
+        """An index into an array in 32 bits.
+
+        Raises: CodegenError for an array of which such an index cannot reach all.
+        """
+        if u.op is Ops.CONST and u.arg * scale <= _MOST_INDEX:
+            return UOp.const(u.arg * scale, I32) if u.dtype in self.foreign or scale > 1 else u
+        if u.op is Ops.STACK:
+            return UOp.stack(*(self.place(s, array, scale) for s in u.src))
+        found = self.became(u)
+        if scale == 1 and not isinstance(found, Pair):
+            return found
+        self.check_reach(array, scale)
+        index = found.lo.cast(I32) if isinstance(found, Pair) else found
+        return index * scale if scale > 1 else index
+
+    def check_reach(self, array: UOp, scale: int) -> None:
+        """Every element of an array has an index of 32 bits."""
+        size = scale
+        for n in array.shape:
+            size *= int(n.vmax) if isinstance(n, UOp) else n
+        if size > _MOST_INDEX:
+            raise self.refused(f"an index into {size // scale} elements of {array.dtype.name}")
+
+    def address(self, u: UOp) -> UOp | Pair:
+        """A place in memory of twice as many words; one element's is two places."""
+        if u.op in GroupOp.Defines:
+            shape = self.words_shape(u)
+            size = shape_to_shape_arg(shape)
+            return u.replace(src=(size, *u.src[1:]), dtype=U32, arg=u.arg._replace(dtype=U32))
+        if u.op is Ops.AFTER:
+            effects = tuple(self.value(s) for s in u.src[1:])
+            inner = self.became(u.src[0])
+            if isinstance(inner, Pair):
+                return Pair(inner.lo.after(*effects), inner.hi.after(*effects))
+            return inner.after(*effects)
+        array = self.value(u.src[0])
+        if u.op is Ops.RESHAPE:
+            return reshape(array, self.words_shape(u))
+        if u.op is Ops.SHRINK:
+            return self.window(u, array)
+        return self.element(u, array)
+
+    def words_shape(self, u: UOp) -> tuple[int, ...]:
+        """The shape of memory as words."""
+        shape = tuple(u.shape)
+        if _buffer(u).addrspace is AddrSpace.REG and _buffer(u) not in self.parts:
+            if u.op is Ops.RESHAPE:
+                raise self.refused("a register in another shape")
+            return (2, *shape)
+        return (*shape[:-1], 2 * shape[-1]) if shape else (2,)
+
+    def window(self, u: UOp, array: UOp) -> UOp:
+        """A window of elements is one of twice as many words."""
+        starts = u.src[1].src if u.src[1].op is Ops.STACK else (u.src[1],)
+        last = len(starts) - 1
+        places = [self.place(s, u.src[0], 2 if i == last else 1) for i, s in enumerate(starts)]
+        start = places[0] if u.src[1].op is not Ops.STACK else UOp.stack(*places)
+        sizes = shape_to_shape_arg((*u.shape[:-1], 2 * u.shape[-1]))
+        return UOp(Ops.SHRINK, U32, (array, start, sizes))
+
+    def element(self, u: UOp, array: UOp) -> UOp | Pair:
+        """One element, or one in each lane: where its two words are. A row: all of its words."""
+        places = u.src[1:]
+        if len(places) < len(u.src[0].shape):
+            return array.index(*(self.place(s, u.src[0]) for s in places))
+        rows = [self.place(s, u.src[0]) for s in places[:-1]]
+        low = self.place(places[-1], u.src[0], 2)
+        high = UOp.const(low.arg + 1, I32) if low.op is Ops.CONST else low + 1
+        return Pair(array.index(*rows, low), array.index(*rows, high))
+
+    def is_register(self, target: UOp) -> bool:
+        """Whether an access is to the whole of a register."""
+        buffer = _buffer(target)
+        return buffer.addrspace is AddrSpace.REG and buffer not in self.parts
+
+    # *** values
+
+    def full(self, u: UOp) -> Pair:
+        """The words of a value, each of the value's shape."""
+        lo, hi = self.pair(u)
+        return Pair(broadcast_lanes(lo, u.shape), broadcast_lanes(hi, u.shape))
+
+    def moved(self, u: UOp) -> Pair:
+        """Lanes moved about: those of each word in the same way."""
+        x, kept = self.full(u.src[0]), u.src[1:]
+        if u.op is Ops.INDEX:
+            kept = tuple(self.place(s, u.src[0]) for s in kept)
+        elif u.op is Ops.SHRINK:
+            kept = (self.place(kept[0], u.src[0]), kept[1])
+        return Pair(
+            u.replace(src=(x.lo, *kept), dtype=U32), u.replace(src=(x.hi, *kept), dtype=U32)
+        )
+
+    def extended(self, x: UOp) -> Pair:
+        """The 64 bits of any other integer or truth value."""
+        if x.dtype is dtypes.bool or (x.dtype in dtypes.uints and x.dtype.itemsize <= 4):
+            return Pair(x.cast(U32), word(0))
+        if x.dtype in LONGS:
+            return Pair(x.cast(U32), (x >> 32).cast(U32))
+        if not dtypes.is_int(x.dtype):
+            raise self.refused(f"{x.dtype.name} as an integer")
+        if x.vmin < I32.min or x.vmax > I32.max:  # of a variable
+            raise self.refused(f"an integer from {x.vmin} to {x.vmax}")
+        narrow = x.cast(I32)
+        return Pair(narrow.cast(U32), (narrow >> 31).cast(U32))
+
+
+def interleaved(x: Pair) -> UOp:
+    """The words of (..., n) elements as (..., 2*n), as they lie in memory."""
+    shape = x.lo.shape
+    both = UOp.stack(x.lo, x.hi)
+    return reshape(permute(both, [*range(1, len(shape) + 1), 0]), (*shape[:-1], 2 * shape[-1]))
+
+
+def parted(x: UOp) -> Pair:
+    """The words of (..., 2*n) of memory as two values of (..., n)."""
+    shape = x.shape
+    split = reshape(x, (*shape[:-1], shape[-1] // 2, 2))
+    both = permute(split, [len(shape), *range(len(shape))])
+    return Pair(pick(both, 0), pick(both, 1))
+
+
+def _gate_of_words(gate: UOp, shape: tuple[int, ...]) -> UOp:
+    """The gate of a window, for each of its words."""
+    if not gate.shape:
+        return gate
+    gate = broadcast_lanes(gate, shape)
+    return interleaved(Pair(gate, gate))
+
+
+def _load(w: Words, u: UOp) -> UOp | Pair:
+    if u.dtype not in w.foreign:
+        return w.rebuilt(u)
+    target = w.became(u.src[0])
+    gate = tuple(w.value(s) for s in u.src[2:])
+    if isinstance(target, Pair):
+        if len(u.src) < 2:
+            return Pair(target.lo.load(), target.hi.load())
+        other = w.full(u.src[1]) if u.src[1].shape else w.pair(u.src[1])
+        return Pair(target.lo.load(other.lo, *gate), target.hi.load(other.hi, *gate))
+    if w.is_register(u.src[0]):
+        both = target.load()
+        return Pair(pick(both, 0), pick(both, 1))
+    if len(u.src) < 2:
+        return _of_one(parted(target.load()), u.shape)
+    other = w.pair(u.src[1])
+    rest = interleaved(Pair(broadcast_lanes(other.lo, u.shape), broadcast_lanes(other.hi, u.shape)))
+    return parted(target.load(rest, *(_gate_of_words(g, u.shape) for g in gate)))
+
+
+def _of_one(x: Pair, shape: tuple[int, ...]) -> Pair:
+    return Pair(reshape(x.lo, shape), reshape(x.hi, shape))
+
+
+def _store(w: Words, u: UOp) -> UOp:
+    place, value = u.src[:2]
+    target = w.became(place)
+    if place.dtype not in w.foreign:
+        return w.rebuilt(u)
+    gate = w.value(u.src[2]) if len(u.src) > 2 else None
+    x = w.pair(value)
+    if isinstance(target, Pair):
+        return UOp.group(target.lo.store(x.lo, gate), target.hi.store(x.hi, gate))
+    shape = tuple(place.shape)
+    x = Pair(broadcast_lanes(x.lo, shape), broadcast_lanes(x.hi, shape))
+    if w.is_register(place):
+        return target.store(UOp.stack(*x), gate)
+    if not shape:
+        return target.store(UOp.stack(*x), gate)
+    return target.store(interleaved(x), None if gate is None else _gate_of_words(gate, shape))
+
+
+def _const(w: Words, u: UOp) -> Pair:
+    return constant(int(u.arg))
+
+
+def _param(w: Words, u: UOp) -> UOp | Pair:
+    if u.addrspace is not AddrSpace.ALU:
+        return w.address(u)
+    if u.vmin < I32.min or u.vmax > I32.max:
+        raise w.refused(f"variable {u.arg.name} from {u.vmin} to {u.vmax}")
+    return w.extended(u.replace(dtype=I32, arg=u.arg._replace(dtype=I32)))
+
+
+def _loop(w: Words, u: UOp) -> UOp:
+    raise w.refused(f"an index up to {u.vmax}")
+
+
+def _stack(w: Words, u: UOp) -> Pair:
+    items = [w.full(s) for s in u.src]
+    return Pair(UOp.stack(*(x.lo for x in items)), UOp.stack(*(x.hi for x in items)))
+
+
+def _signed(u: UOp) -> bool:
+    return not dtypes.is_unsigned(u.dtype)
+
+
+Two = Callable[[Pair, Pair], Pair]
+
+
+def _two(f: Two) -> Callable[[Words, UOp], Pair]:
+    return lambda w, u: f(w.pair(u.src[0]), w.pair(u.src[1]))
+
+
+def _bits(w: Words, u: UOp) -> Pair:
+    return pair_math.bitwise(u.op, w.pair(u.src[0]), w.pair(u.src[1]))
+
+
+def _shift(w: Words, u: UOp) -> UOp | Pair:
+    if u.dtype not in w.foreign:
+        return u.replace(src=(w.value(u.src[0]), w.pair(u.src[1]).lo.cast(u.dtype)))
+    x, by = w.pair(u.src[0]), w.pair(u.src[1])
+    if u.op is Ops.SHL:
+        return pair_math.shift_left(x, by)
+    return pair_math.shift_right(x, by, _signed(u))
+
+
+def _divide(w: Words, u: UOp) -> Pair:
+    f = pair_math.divide if u.op is Ops.CDIV else pair_math.remainder
+    return f(w.pair(u.src[0]), w.pair(u.src[1]), _signed(u))
+
+
+def _expanded(f: Callable[[UOp, UOp], UOp | None]) -> Callable[[Words, UOp], UOp | Pair]:
+    """An operation by its form in simpler ones."""
+
+    def row(w: Words, u: UOp) -> UOp | Pair:
+        simpler = f(*u.src)
+        if simpler is None:
+            raise w.refused(f"{u.op.name} of {u.dtype.name}")
+        return w.became(simpler)
+
+    return row
+
+
+def _max(w: Words, u: UOp) -> Pair:
+    x, y = w.pair(u.src[0]), w.pair(u.src[1])
+    return pair_math.select(pair_math.less(x, y, _signed(u)), y, x)
+
+
+def _neg(w: Words, u: UOp) -> Pair:
+    return pair_math.negate(w.pair(u.src[0]))
+
+
+def _trunc(w: Words, u: UOp) -> Pair:
+    return w.pair(u.src[0])
+
+
+def _mulacc(w: Words, u: UOp) -> Pair:
+    x, y, z = (w.pair(s) for s in u.src)
+    return pair_math.add(pair_math.multiply(x, y), z)
+
+
+def _where(w: Words, u: UOp) -> Pair:
+    return pair_math.select(w.value(u.src[0]), w.pair(u.src[1]), w.pair(u.src[2]))
+
+
+def _less(w: Words, u: UOp) -> UOp:
+    return pair_math.less(w.pair(u.src[0]), w.pair(u.src[1]), _signed(u.src[0]))
+
+
+def _differ(w: Words, u: UOp) -> UOp:
+    return pair_math.not_equal(w.pair(u.src[0]), w.pair(u.src[1]))
+
+
+def _equal(w: Words, u: UOp) -> UOp:
+    return pair_math.equal(w.pair(u.src[0]), w.pair(u.src[1]))
+
+
+def _cast(w: Words, u: UOp) -> UOp | Pair:
+    source, target = u.src[0].dtype, u.dtype
+    if target in w.foreign:
+        x = w.became(u.src[0])
+        if not isinstance(x, Pair) and dtypes.is_float(source):
+            return from_float(x, _signed(u))
+        return w.pair(u.src[0])
+    pair = w.pair(u.src[0])
+    if target is dtypes.bool:
+        return pair_math.is_nonzero(pair)
+    if dtypes.is_float(target):
+        return to_float(pair, target, _signed(u.src[0]))
+    return _joined(pair, target) if target in LONGS else pair.lo.cast(target)
+
+
+def _joined(x: Pair, dtype: DType) -> UOp:
+    """The words as a 64-bit integer that the target has."""
+    return (x.hi.cast(dtype) << 32) | x.lo.cast(dtype)
+
+
+def _bitcast(w: Words, u: UOp) -> UOp | Pair:
+    source, target = u.src[0].dtype, u.dtype
+    if source.itemsize != target.itemsize:
+        raise w.refused(f"{source.name} as the bits of {target.name}")
+    native = next(iter(LONGS - set(w.foreign)), None)
+    if target in w.foreign:
+        x = w.became(u.src[0])
+        if isinstance(x, Pair) or source in LONGS:
+            return w.pair(u.src[0])
+        return w.extended(x.bitcast(native)) if native is not None else bits_of_double(x)
+    pair = w.pair(u.src[0])
+    if target in LONGS:
+        return _joined(pair, target)
+    return _joined(pair, native).bitcast(target) if native is not None else double_of_bits(pair)
+
+
+Row = Callable[[Words, UOp], UOp | Pair]
+
+_ROWS: dict[Ops, Row] = {
+    Ops.CONST: _const,
+    Ops.PARAM: _param,
+    Ops.RANGE: _loop,
+    Ops.SPECIAL: _loop,
+    Ops.LOAD: _load,
+    Ops.STORE: _store,
+    Ops.STACK: _stack,
+    Ops.ADD: _two(pair_math.add),
+    Ops.SUB: _two(pair_math.subtract),
+    Ops.MUL: _two(pair_math.multiply),
+    **dict.fromkeys((Ops.AND, Ops.OR, Ops.XOR), _bits),
+    **dict.fromkeys((Ops.SHL, Ops.SHR), _shift),
+    **dict.fromkeys((Ops.CDIV, Ops.CMOD), _divide),
+    Ops.FLOORDIV: _expanded(floordiv),
+    Ops.FLOORMOD: _expanded(floormod),
+    Ops.THREEFRY: _expanded(threefry),
+    Ops.MAX: _max,
+    Ops.NEG: _neg,
+    Ops.TRUNC: _trunc,
+    Ops.MULACC: _mulacc,
+    Ops.WHERE: _where,
+    Ops.CMPLT: _less,
+    Ops.CMPNE: _differ,
+    Ops.CMPEQ: _equal,
+    Ops.CAST: _cast,
+    Ops.BITCAST: _bitcast,
+}
