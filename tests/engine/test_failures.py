@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -483,3 +485,28 @@ def test_a_training_step_that_ends_early_and_is_done_again(how: str) -> None:
     right = trained(how, 1000)
     for at in range(0, 30, 3):
         assert trained(how, at) == right, at
+
+
+def test_an_interrupt_while_tensors_go_leaves_none_behind() -> None:
+    """The place of one that had gone stayed taken: a tensor made there next was not held in mind.
+
+    What it was built from was then overwritten before it was computed.
+    """
+
+    def interrupt(frame: Any, event: str, arg: Any) -> None:
+        if frame.f_code.co_name == "gone":
+            raise KeyboardInterrupt
+
+    a = Tensor([1.0, 2.0, 3.0]).realize()
+    old = [a + n for n in range(64)]
+    hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
+    sys.settrace(interrupt)
+    try:
+        old.clear()
+    finally:
+        sys.settrace(None)
+        sys.unraisablehook = hook
+    held = [a * n for n in range(64)]  # some lie where the old ones lay
+    a += 1
+    a.realize()
+    assert [t.tolist() for t in held] == [[n, 2.0 * n, 3.0 * n] for n in range(64)]

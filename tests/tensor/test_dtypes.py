@@ -177,3 +177,9 @@ def test_every_method_has_a_row_of_types() -> None:
     named = {name.split(" ")[0] for name in ROWS}
     assert sorted(NAMES.keys() - named - set(TYPELESS.split())) == []
     assert sorted(named & set(TYPELESS.split())) == []
+
+
+def test_bits_of_nothing_have_a_shape():
+    assert Tensor.zeros(3, 0, dtype=dtypes.int32).bitcast(dtypes.uint8).shape == (3, 0)
+    assert Tensor.zeros(0, 4, dtype=dtypes.uint8).bitcast(dtypes.int32).shape == (0, 1)
+    assert Tensor.zeros(0, 4, dtype=dtypes.int32).bitcast(dtypes.uint8).shape == (0, 16)

@@ -256,3 +256,19 @@ def test_a_captured_write_to_an_argument_reaches_what_it_is_a_view_of() -> None:
         RuntimeError, match=r"argument of shape \(16,\) that is a view of another tensor"
     ):
         wide(a.bitcast(dtypes.int16))
+
+
+@pytest.mark.parametrize("realized", [False, True])
+def test_what_pad_gave_has_storage_of_its_own(realized: bool) -> None:
+    """A write to the padding itself was lost, as it has no place in what was padded."""
+    a = Tensor([1, 2, 3]).clone()
+    first, second, square = a.pad(((1, 1),)), a.pad(((1, 1),)), a.diag()
+    if realized:
+        first.realize(second, square)
+    first[0] = 7
+    second += 10
+    square += 10
+    assert first.tolist() == [7, 1, 2, 3, 0]
+    assert second.tolist() == [10, 11, 12, 13, 10]
+    assert square.tolist() == [[11, 10, 10], [10, 12, 10], [10, 10, 13]]
+    assert a.tolist() == [1, 2, 3]

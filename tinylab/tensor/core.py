@@ -216,8 +216,8 @@ def _resized_bits(x: T, wanted: DType) -> T:
     shifts = x._iota(pieces, wide) * (8 * min(old, new))
     if new < old:
         parts = (words.unsqueeze(-1) >> shifts).cast(_WORDS[new])
-        return parts.reshape((*x.shape[:-1], -1)).bitcast(wanted)
-    parts = words.reshape((*x.shape[:-1], -1, pieces)).cast(wide) << shifts
+        return parts.reshape((*x.shape[:-1], x.shape[-1] * pieces)).bitcast(wanted)
+    parts = words.reshape((*x.shape[:-1], x.shape[-1] // pieces, pieces)).cast(wide) << shifts
     return parts._rop(Ops.ADD, (parts.ndim - 1,)).bitcast(wanted)
 
 

@@ -81,14 +81,18 @@ class Live:
     def add(self, tensor: Any) -> None:
         """Hold a tensor in mind."""
         key = id(tensor)
-        if key not in self._refs:
+        known = self._refs.get(key)
+        # One that has gone may still be there: a Ctrl-C in the midst of `gone` ends it.
+        if known is None or known() is not tensor:
             refs, unfiled, drop = self._refs, self._new, self._drop
 
-            def gone(_: object) -> None:
-                refs.pop(key, None)
-                unfiled.pop(key, None)
-                drop(key)
+            def gone(ref: object) -> None:
+                if refs.get(key) is ref:
+                    unfiled.pop(key, None)
+                    drop(key)
+                    refs.pop(key, None)
 
+            drop(key)
             refs[key] = weakref.ref(tensor, gone)
         self._new[key] = self._refs[key]
 

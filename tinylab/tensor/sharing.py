@@ -295,10 +295,15 @@ def part(written: Written) -> list[tuple[TensorCore, Link]]:
 _newest: weakref.WeakKeyDictionary[UOp, object] = weakref.WeakKeyDictionary()
 
 
+def _has_no_place(step: UOp | DType) -> bool:
+    """Whether elements behind a step of looking share one of the storage, or have none."""
+    return _is_expansion(step) or (isinstance(step, UOp) and step.op is Ops.PAD)
+
+
 def may_write(t: TensorCore) -> bool:
     """Whether a tensor has storage for each element, and nobody else wrote there since."""
     buffer = buffer_under(t.uop)
-    if buffer is None or any(_is_expansion(s) for s in chain_below(t.uop)[0]):
+    if buffer is None or any(_has_no_place(s) for s in chain_below(t.uop)[0]):
         return False
     newest = _newest.get(buffer)
     return newest is None or newest is t._stands
