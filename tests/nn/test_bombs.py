@@ -153,6 +153,21 @@ def test_a_packed_program_of_a_checkpoint_counts(little_room):
     refused(torch_load, raw, "makes more than", 2 * MEGABYTE)
 
 
+@pytest.mark.parametrize("kind", ["__builtin__\nset", "collections\ndeque", "__builtin__\ntuple"])
+def test_a_list_that_is_copied_again_and_again_counts(little_room, kind):
+    whole = b"](" + b"N" * 10_000 + b"eq\x00"
+    copy = b"c" + kind.encode() + b"\nh\x00\x85R"
+    raw = checkpoint(b"\x80\x02(" + whole + copy * 1000 + b"t.")
+    refused(torch_load, raw, "makes more than", 4 * MEGABYTE)
+
+
+def test_bytes_that_are_decoded_again_and_again_count(little_room):
+    letters = b"X" + struct.pack("<I", 10_000) + b"a" * 10_000 + b"q\x00"
+    copy = b"c_codecs\nencode\nh\x00X\x06\x00\x00\x00latin1\x86R"
+    raw = checkpoint(b"\x80\x02(" + letters + copy * 1000 + b"t.")
+    refused(torch_load, raw, "bytes makes more than", 4 * MEGABYTE)
+
+
 def test_rows_that_overlap_count_together(little_room):
     one = (
         b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nByteStorage\n"

@@ -1,8 +1,8 @@
-"""Checkpoints of PyTorch, read through an unpickler that knows ten names and runs nothing.
+"""Checkpoints of PyTorch, read through an unpickler that knows a few names and runs nothing.
 
 A pickle is a program: it may ask for any function of any module and call it. Here what is asked
-for is looked up in one table; a name that is not in it becomes an inert `Stranger`, so that a
-checkpoint with a foreign object in a corner still gives its tensors.
+for is looked up in a table; a name that is not in it becomes an inert `Stranger`, so that a
+checkpoint with a foreign object in a corner still gives its tensors; a warning says where.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 from tinylab.dtype import DType, dtypes
 from tinylab.errors import FileFormatError
 from tinylab.nn.files import Bytes, accept_filename, open_zip, place_in_zip, read_of_zip
+from tinylab.nn.strangers import Known, Notes, Stranger, StrangerKind, stranger_kind
+from tinylab.nn.torch_names import gathering, numpy_names, plain_names, set_array, set_dtype
 from tinylab.tensor import Tensor
 from tinylab.tensor.data import buffer_uop
 
@@ -35,59 +37,58 @@ _DTYPES = {
     "float8_e4m3fn": dtypes.fp8e4m3, "float8_e5m2": dtypes.fp8e5m2,
     "float8_e4m3fnuz": dtypes.fp8e4m3fnuz, "float8_e5m2fnuz": dtypes.fp8e5m2fnuz,
 }  # fmt: skip
+_PAIRS = {
+    "ComplexHalfStorage": dtypes.float16, "ComplexFloatStorage": dtypes.float32,
+    "ComplexDoubleStorage": dtypes.float64,
+}  # fmt: skip
+_LACKED = {
+    ("torch._utils", "_rebuild_sparse_tensor"): "a sparse tensor of PyTorch",
+    ("torch._utils", "_rebuild_nested_tensor"): "a nested tensor of PyTorch",
+    ("torch._utils", "_rebuild_qtensor"): "a quantised tensor of PyTorch",
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): "a tensor of PyTorch without values",
+}
+_PLAIN = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
 _MAGIC = 0x1950A86A20F9469CFC6C
 _MOST_OVERLAP = 64  # how often a storage may be repeated by a tensor whose rows overlap
 
 
 class Storage(NamedTuple):
-    """A run of bytes in the file; dtype is None where the tensor says what they are."""
+    """A run of bytes in the file; dtype is None where the tensor says what they are.
+
+    pairs: each element is two of the type, the real part and the imaginary one.
+    """
 
     dtype: DType | None
     start: int
     size: int
+    pairs: bool = False
 
 
-class Stranger:
-    """What stands for an object of a class that is not known: inert."""
+class _StorageKind(NamedTuple):
+    """A class of storages of PyTorch; dtype is None where it is only bytes."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.args = args
+    dtype: DType | None
+    pairs: bool = False
 
-    def __setstate__(self, state: Any) -> None:
-        self.state = state
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Forget an item."""
-
-    def append(self, item: Any) -> None:
-        """Forget an item."""
-
-    def extend(self, items: Any) -> None:
-        """Forget items."""
-
-    def add(self, item: Any) -> None:
-        """Forget an item."""
-
-
-class _Known:
-    """A function that a pickle may call; it takes no state, so a pickle cannot change it."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable[..., Any]) -> None:
-        self.call = call
-
-    def __call__(self, *args: Any) -> Any:
-        return self.call(*args)
-
-    def __setstate__(self, state: Any) -> None:
-        raise FileFormatError("damaged file: it changes a function")
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return (self.dtype or dtypes.uint8).itemsize * (1 + self.pairs)
 
 
 def _bytearray(reader: Any) -> None:
     """Bytes that may change, as long as the file has them: Python makes room first."""
     (length,) = struct.unpack("<Q", reader.read(8))
     reader.append(bytearray(reader.read(length)))
+
+
+def _build(reader: Any) -> None:
+    """Give an object its state: only those that are known take one."""
+    state = reader.stack.pop()
+    reader.build(reader.stack[-1], state)
+
+
+Find = Callable[[_StorageKind, str], Storage]
 
 
 class _Reader(pickle._Unpickler):
@@ -100,44 +101,97 @@ class _Reader(pickle._Unpickler):
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
         **pickle._Unpickler.dispatch,
         pickle.BYTEARRAY8[0]: _bytearray,
+        pickle.BUILD[0]: _build,
     }
 
-    def __init__(self, file: Any, data: Bytes, find: Callable[[Any, str], Storage]) -> None:
+    def __init__(self, file: Any, data: Bytes, find: Find, notes: Notes, strict: bool) -> None:
         super().__init__(file, encoding="utf-8")
-        self.data, self.find = data, find
+        self.data, self.find, self.notes, self.strict = data, find, notes, strict
+        rebuilt: dict[tuple[str, str], Callable[..., Any]] = {
+            ("torch._utils", "_rebuild_tensor"): self._rebuild,
+            ("torch._utils", "_rebuild_tensor_v2"): self._rebuild,
+            ("torch._utils", "_rebuild_tensor_v3"): self._rebuild_v3,
+            ("torch._utils", "_rebuild_parameter"): self._parameter,
+            ("torch._utils", "_rebuild_parameter_with_state"): self._parameter,
+            ("torch._tensor", "_rebuild_from_type_v2"): self._from_type,
+            ("torch.serialization", "_get_layout"): str,
+            ("torch", "Size"): gathering(tuple, data.grow),
+            ("torch", "device"): lambda *args: ":".join(map(str, args)),
+        }
+        self._known: dict[tuple[str, str], Any] = {
+            **plain_names(data.grow, notes),
+            **numpy_names(data.grow, notes),
+            **{name: Known(".".join(name), call) for name, call in rebuilt.items()},
+            **{("torch", name): dtype for name, dtype in _DTYPES.items()},
+            **{("torch", name): _StorageKind(dtype) for name, dtype in _STORAGES.items()},
+            **{("torch", name): _StorageKind(dtype, True) for name, dtype in _PAIRS.items()},
+            ("torch", "UntypedStorage"): _StorageKind(None),
+            ("torch.storage", "UntypedStorage"): _StorageKind(None),
+            ("torch.storage", "TypedStorage"): _StorageKind(None),
+        }
 
     def find_class(self, module: str, name: str) -> Any:
-        """A name of the table, or a Stranger."""
-        if module == "torch" and (name in _STORAGES or name == "UntypedStorage"):
-            return _StorageKind(name)
-        if module == "torch.storage" and name in ("UntypedStorage", "TypedStorage"):
-            return _StorageKind(name)
-        if module == "torch" and name in _DTYPES:
-            return _StorageKind(name)
-        known = {
-            ("collections", "OrderedDict"): OrderedDict,
-            ("torch", "Size"): _Known(tuple),
-            ("torch", "device"): _Known(lambda *args: str(args[0]) if args else ""),
-            ("torch._utils", "_rebuild_tensor"): _Known(self._rebuild),
-            ("torch._utils", "_rebuild_tensor_v2"): _Known(self._rebuild),
-            ("torch._utils", "_rebuild_tensor_v3"): _Known(self._rebuild_v3),
-            ("torch._utils", "_rebuild_parameter"): _Known(lambda t, *_: t),
-            ("torch._utils", "_rebuild_parameter_with_state"): _Known(lambda t, *_: t),
-            ("torch._tensor", "_rebuild_from_type_v2"): _Known(lambda _, __, args, *___: args),
-        }
-        return known.get((module, name), Stranger)
+        """What a name of the tables stands for, or a kind of Stranger, the same each time."""
+        found = self._known.get((module, name))
+        if found is None:
+            what = _LACKED.get((module, name), f"{module}.{name}")
+            found = self._known[module, name] = stranger_kind(what)
+        return found
 
-    def persistent_load(self, pid: Any) -> Storage:
-        """The storage that a key names."""
+    def persistent_load(self, pid: Any) -> Any:
+        """The storage that a key names, or the class of a module, which comes with its source."""
+        if isinstance(pid, tuple) and pid[:1] == ("module",) and len(pid) > 1:
+            return pid[1]
         if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
             raise FileFormatError(f"damaged file: it refers to {str(pid)[:60]}")
         kind, key = pid[1], pid[2]
+        if isinstance(kind, StrangerKind) and not self.strict:
+            return _stranger(kind.what)
         if not isinstance(kind, _StorageKind):
-            raise FileFormatError(f"tinylab has no storage of {str(kind)[:60]}")
-        return self.find(kind.dtype, str(key))
+            what = getattr(kind, "what", str(kind)[:60])
+            raise FileFormatError(f"tinylab has no storage of {what}")
+        found = self.find(kind, str(key))
+        self.notes.add(found, f"is a bare storage of {found.size} bytes, which is not read")
+        return found
 
-    def _rebuild(self, storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> Tensor:
-        return _strided(self.data, storage, None, offset, size, stride)
+    def build(self, made: Any, state: Any) -> None:
+        """Give an object its state.
+
+        Raises: FileFormatError for an object that has none.
+        """
+        package = type(made).__module__.partition(".")[0]
+        if isinstance(made, (Stranger, Known)):
+            made.__setstate__(state)
+        elif type(made) is OrderedDict and isinstance(state, dict):
+            vars(made).update({k: v for k, v in state.items() if not hasattr(OrderedDict, k)})
+        elif package == "numpy" and type(made).__name__ == "ndarray":
+            set_array(made, state, self.data.grow, self.notes)
+        elif package == "numpy" and hasattr(made, "newbyteorder") and hasattr(made, "alignment"):
+            set_dtype(made, state)
+        else:
+            raise FileFormatError(f"damaged file: it changes a {type(made).__name__}")
+
+    # *** tensors
+
+    def _rebuild(
+        self, storage: Any, offset: Any, size: Any, stride: Any, *rest: Any, dtype: Any = None
+    ) -> Tensor | Stranger:
+        """A tensor; rest: whether it has a gradient, its hooks, and marks such as "neg"."""
+        for x in (storage, dtype):
+            if isinstance(x, (Stranger, StrangerKind)):
+                return _stranger(f"a tensor of {x.what}", size)
+        marks = rest[2] if len(rest) > 2 and isinstance(rest[2], dict) else {}
+        if not isinstance(storage, Storage) or not storage.pairs:
+            found = _strided(self.data, storage, dtype, offset, size, stride)
+            return found.neg() if marks.get("neg") else found
+        if not isinstance(size, tuple) or not all(type(n) is int for n in (offset, *stride)):
+            raise FileFormatError(f"damaged file: a tensor of {size} with steps {stride}")
+        steps = (*(2 * n for n in stride), 1)
+        found = _strided(self.data, storage, None, 2 * offset, (*size, 2), steps)
+        if marks.get("conj"):
+            found = found * Tensor([1, -1], device=found.device)
+        pairs = found.neg() if marks.get("neg") else found
+        return _stranger("a complex tensor of PyTorch, its pairs of parts in .args[0]", pairs)
 
     def _rebuild_v3(
         self,
@@ -145,24 +199,49 @@ class _Reader(pickle._Unpickler):
         offset: Any,
         size: Any,
         stride: Any,
-        _: Any,
-        __: Any,
-        kind: Any,
-        *___: Any,
-    ) -> Tensor:
-        dtype = kind.dtype if isinstance(kind, _StorageKind) else None
-        return _strided(self.data, storage, dtype, offset, size, stride)
+        needs_gradient: Any,
+        hooks: Any,
+        dtype: Any,
+        *marks: Any,
+    ) -> Tensor | Stranger:
+        if not isinstance(dtype, (DType, StrangerKind)):
+            raise FileFormatError(f"damaged file: a tensor of {str(dtype)[:60]}")
+        return self._rebuild(
+            storage, offset, size, stride, needs_gradient, hooks, *marks, dtype=dtype
+        )
+
+    def _parameter(self, t: Any, _: Any = None, __: Any = None, state: Any = None) -> Any:
+        self._lose(t, state)
+        return t
+
+    def _from_type(self, rebuild: Any, kind: Any, args: Any, state: Any) -> Any:
+        """A tensor that has attributes, or is of a class of its own."""
+        if not isinstance(args, tuple) or not isinstance(rebuild, (Known, StrangerKind)):
+            raise FileFormatError(f"damaged file: a tensor of {str(args)[:60]}")
+        if isinstance(rebuild, StrangerKind) and isinstance(kind, StrangerKind):
+            rebuild = kind  # its class says more than the function that would make it
+        found = rebuild(*args)
+        if isinstance(found, Stranger):
+            found.state = state
+            return found
+        what = getattr(kind, "what", "")
+        if isinstance(found, Tensor) and what not in _PLAIN:
+            self.notes.add(found, f"is a Tensor and no {what}")
+        self._lose(found, state)
+        return found
+
+    def _lose(self, t: Any, state: Any) -> None:
+        """Note the attributes of a tensor: a Tensor takes none."""
+        parts = state if isinstance(state, tuple) else (state,)
+        names = [str(k)[:40] for part in parts if isinstance(part, dict) for k in part]
+        lost = [n for n in names if not n.startswith("_") and n != "persistent"]
+        if lost and isinstance(t, Tensor):
+            self.notes.add(t, f"has lost {', '.join(map(repr, lost[:4]))}")
 
 
-class _StorageKind(NamedTuple):
-    """A class of storages, or an element type, of PyTorch."""
-
-    name: str
-
-    @property
-    def dtype(self) -> DType | None:
-        """The element type; None where the storage is only bytes."""
-        return _STORAGES.get(self.name) or _DTYPES.get(self.name)
+def _stranger(what: str, *args: Any) -> Stranger:
+    made: Stranger = stranger_kind(what)(*args)
+    return made
 
 
 def _strided(
@@ -226,22 +305,31 @@ def _gathered(
 def torch_load(t: Tensor) -> dict[str, Tensor]:
     """What a checkpoint of PyTorch holds, its tensors among it; no code of the file is run.
 
+    A value that tinylab has no counterpart for is a Stranger, which says what it stands for and
+    keeps what it was made of; one warning names them.
+
     Raises: FileFormatError for a file that is damaged, or no checkpoint.
     """
-    data = Bytes(t)
+    data, notes = Bytes(t), Notes()
     if bytes(data.view[:2]) == b"PK":
-        found = _load_zip(t, data)
+        found = _load_zip(t, data, notes)
     elif bytes(data.view[:1]) == b"\x80":
-        found = _load_plain(data)
+        found = _load_plain(data, notes)
+    elif bytes(data.view[257:262]) == b"ustar":
+        raise FileFormatError(
+            "a tar archive, in which PyTorch saved before its version 0.1.10, is not read",
+            help="load it in PyTorch and save it again: torch.save(torch.load(old), new)",
+        )
     else:
         raise FileFormatError(
             f"no checkpoint of PyTorch: it begins with {bytes(data.view[:8])!r}",
-            help="the oldest kind, a tar archive, must be saved again by PyTorch itself",
+            help="torch.save makes one; tar_extract, safe_load and gguf_load read others",
         )
+    notes.warn(found, "the checkpoint", stacklevel=4)
     return found  # type: ignore[no-any-return]
 
 
-def _load_zip(t: Tensor, data: Bytes) -> Any:
+def _load_zip(t: Tensor, data: Bytes, notes: Notes) -> Any:
     with open_zip(t) as archive:
         names = {info.filename: info for info in archive.infolist()}
         program = next((n for n in names if n.endswith("/data.pkl") or n == "data.pkl"), None)
@@ -252,44 +340,49 @@ def _load_zip(t: Tensor, data: Bytes) -> Any:
         if order is not None and read_of_zip(archive, order, data) not in (b"little", b""):
             raise FileFormatError("the checkpoint is of a machine with another byte order")
 
-        def find(dtype: DType | None, key: str) -> Storage:
+        def find(kind: _StorageKind, key: str) -> Storage:
             info = names.get(f"{folder}data/{key}")
             place = None if info is None else place_in_zip(data, info)
             if info is None or place is None:
                 raise FileFormatError(f"damaged file: it has no storage {key!r}")
-            return Storage(dtype, place, info.file_size)
+            return Storage(kind.dtype, place, info.file_size, kind.pairs)
 
-        return _unpickle(io.BytesIO(read_of_zip(archive, names[program], data)), data, find)
+        file = io.BytesIO(read_of_zip(archive, names[program], data))
+        return _unpickle(file, data, find, notes)
 
 
-def _load_plain(data: Bytes) -> Any:
+def _load_plain(data: Bytes, notes: Notes) -> Any:
     """The kind before archives: pickles one after another, then the storages.
 
     Where the storages lie is only known behind the pickles, so these are read twice.
     """
     file = io.BytesIO(data.view)
 
-    def nowhere(dtype: DType | None, key: str) -> Storage:
-        places.setdefault(key, (dtype, 0, 0))
-        return Storage(dtype, 0, len(data))
+    def nowhere(kind: _StorageKind, key: str) -> Storage:
+        kinds.setdefault(key, kind)
+        return Storage(kind.dtype, 0, len(data), kind.pairs)
 
-    places: dict[str, tuple[DType | None, int, int]] = {}
-    if _unpickle(file, data, nowhere) != _MAGIC or _unpickle(file, data, nowhere) != 1001:
+    def read(find: Find) -> Any:
+        return _unpickle(file, data, find, notes, strict=True)
+
+    kinds: dict[str, _StorageKind] = {}
+    if read(nowhere) != _MAGIC or read(nowhere) != 1001:
         raise FileFormatError("no checkpoint of PyTorch: its first numbers are others")
-    _unpickle(file, data, nowhere)
+    read(nowhere)
     body = file.tell()
-    _unpickle(file, data, nowhere)
-    for key in _keys(_unpickle(file, data, nowhere)):
-        dtype = places.get(key, (None, 0, 0))[0]
+    read(nowhere)
+    places: dict[str, Storage] = {}
+    for key in _keys(read(nowhere)):
+        kind = kinds.get(key, _StorageKind(None))
         start = file.tell() + 8
         data.check(start - 8, 8, f"the size of storage {key!r}")
         (count,) = struct.unpack("<q", file.read(8))
-        size = count * (dtype or dtypes.uint8).itemsize
+        size = count * kind.itemsize
         data.check(start, size, f"storage {key!r}")
-        places[key] = (dtype, start, size)
+        places[key] = Storage(kind.dtype, start, size, kind.pairs)
         file.seek(start + size)
     file.seek(body)
-    return _unpickle(file, data, lambda _, key: Storage(*places[key]))
+    return read(lambda _, key: places[key])
 
 
 def _keys(found: Any) -> list[str]:
@@ -298,9 +391,9 @@ def _keys(found: Any) -> list[str]:
     return [str(key) for key in found]
 
 
-def _unpickle(file: io.BytesIO, data: Bytes, find: Callable[[Any, str], Storage]) -> Any:
+def _unpickle(file: io.BytesIO, data: Bytes, find: Find, notes: Notes, strict: bool = False) -> Any:
     try:
-        return _Reader(file, data, find).load()
+        return _Reader(file, data, find, notes, strict).load()
     except FileFormatError:
         raise
     except Exception as e:  # a damaged pickle may raise anything
