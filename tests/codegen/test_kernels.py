@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import numpy as np
@@ -32,6 +33,7 @@ from tests.codegen.kernels import (
     variance,
 )
 from tests.oracle import run_kernel
+from tinylab.codegen.gpu_dims import grouped_dims
 from tinylab.codegen.opt import Opt, OptOps, heuristic
 from tinylab.dtype import dtypes
 from tinylab.helpers.context import Context
@@ -137,3 +139,12 @@ def test_heuristics_at_odd_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
         run_kernel(kernel, wanted)
         for a, b in zip(run(kernel, arrays), wanted, strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4, err_msg=f"seed {seed}")
+
+
+def test_a_large_grid_is_cut_into_axes_at_once() -> None:
+    """Divisors were tried one by one: 2**40 places took half a minute."""
+    limits = (1 << 31, 65535, 65535)
+    places = grouped_dims("gidx", [3 << 40], limits)
+    sizes = [int(u.src[0].arg) for u in places[0].toposort() if u.op is Ops.SPECIAL]
+    assert math.prod(sizes) == 3 << 40
+    assert all(a <= b for a, b in zip(sizes, limits, strict=False))

@@ -126,7 +126,7 @@ def _split(total: int, limits: list[int], sizes: list[int]) -> list[int]:
     """Factors of a total that fit the limits."""
     found = []
     for limit in limits[:MAX_AXES]:
-        factor = next(f for f in range(int(min(total, limit)), 0, -1) if total % f == 0)
+        factor = max(f for f in _divisors(total) if f <= limit)
         found.append(factor)
         total //= factor
         if total == 1:
@@ -135,6 +135,17 @@ def _split(total: int, limits: list[int], sizes: list[int]) -> list[int]:
         f"a grid of {sizes} does not fit the target's limits {tuple(limits)}",
         help="give part of an axis to lanes or loops",
     )
+
+
+def _divisors(n: int) -> set[int]:
+    """All numbers that divide one."""
+    found, factor = {1}, 2
+    while factor * factor <= n:
+        while n % factor == 0:
+            n //= factor
+            found |= {d * factor for d in found}
+        factor += 1
+    return found | {d * n for d in found}
 
 
 def _parts(flat: UOp, sizes: list[int]) -> list[UOp]:
