@@ -21,6 +21,18 @@ values[123, 456], values[500, 50], values[300, 300:320] = 1e3, -1e3, nan
 Tensor(values).realize()
 """
 CURVE = "Tensor(np.sin(np.arange(3000) / 100)).realize()"
+PLANES = """
+planes = np.random.default_rng(2).normal(size=(64, 32, 3, 3)).astype(np.float32)
+planes[50, 3, 1, 1], planes[60], planes[20, 5, 0, 0] = 1e6, nan, -inf
+Tensor(planes).realize()
+"""
+SQUARE = "Tensor(np.random.default_rng(3).normal(size=(300, 300)).astype(np.float32)).realize()"
+ROW = "Tensor(np.sin(np.arange(100_000) / 3000)[None]).realize()"
+LEFT = """
+from tinylab.helpers import trange
+for i in trange(5, desc="left"):
+    if i == 2: break
+"""
 BAR = "from tinylab.helpers import trange\nfor _ in trange(5, desc='steps'): pass"
 
 
@@ -51,4 +63,28 @@ def test_tensors_are_readable_in_each_theme(notebook: Opener, shots: Path, theme
     box = bar.bounding_box()
     assert box is not None
     assert box["width"] >= 195
+    nb.check()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pictures_keep_their_proportions(notebook: Opener, shots: Path, theme: str) -> None:
+    nb = notebook(FEW, PLANES, SQUARE, ROW, LEFT)
+    nb.theme(theme)
+    nb.run(0, 1, 2, 3, 4)
+    shown = nb.page.locator(".tlab-tensor")
+    shown.nth(3).wait_for()
+    nb.page.screenshot(path=str(shots / f"planes-{theme}.png"), full_page=True)
+    boxes = [shown.nth(n).locator("img").bounding_box() for n in (1, 2, 3)]
+    planes, square, row = [(b["width"], b["height"]) for b in boxes if b is not None]
+    assert planes[0] >= 400
+    assert square[0] == pytest.approx(square[1], rel=0.02)
+    assert square[0] >= 300
+    assert row[1] >= 100
+    text = shown.nth(1).inner_text()
+    for said in ("all 2048 planes (3, 3)", "288 NaN", "1 infinite", "1 beyond"):
+        assert said in text
+    bar = nb.page.get_by_text("2/5").locator("xpath=..").locator("div > div").first
+    box = bar.bounding_box()
+    assert box is not None
+    assert box["width"] == pytest.approx(80, abs=2)
     nb.check()

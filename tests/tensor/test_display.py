@@ -7,20 +7,12 @@ import zlib
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from tinylab import Tensor, Variable, dtypes
-from tinylab.tensor.display import (
-    _HIGH,
-    _LOW,
-    _NAN,
-    _NEGATIVE,
-    _POSITIVE,
-    _ZERO_LINE,
-    facts_of,
-    fold,
-    png,
-    shade,
-)
+from tinylab.tensor import facts as colors
+from tinylab.tensor.facts import facts_of
+from tinylab.tensor.picture import ZERO_LINE, fold, png, shade
 
 NAN, INF = float("nan"), float("inf")
 
@@ -96,7 +88,7 @@ def test_one_outlier_among_a_million_is_seen_with_its_sign():
     found = pixels_of(html)
     assert found.shape[0] <= 200
     assert found.shape[1] <= 320
-    for color in (_HIGH, _LOW, _NAN):
+    for color in (colors.HIGH, colors.LOW, colors.NAN):
         assert (found[..., :3] == color).all(-1).sum() == 25
     assert "2 beyond" in html
     assert "1 NaN" in html
@@ -128,10 +120,10 @@ def test_one_axis_is_a_low_strip_with_a_line_at_zero(count, sign):
     assert found.shape[0] == 120
     assert 300 <= found.shape[1] <= 640
     zero = found[-1] if sign > 0 else found[0]
-    assert (zero == _ZERO_LINE).all()
+    assert (zero == ZERO_LINE).all()
     bars = found[:-1] if sign > 0 else found[1:]
     drawn = bars[bars[..., 3] > 0]
-    assert (drawn[:, :3] == (_POSITIVE if sign > 0 else _NEGATIVE)).all()
+    assert (drawn[:, :3] == (colors.POSITIVE if sign > 0 else colors.NEGATIVE)).all()
     edges = re.findall("<span>([^<]+)</span>", html)
     assert edges == (["8", "0"] if sign > 0 else ["0", "-8"])
 
@@ -140,7 +132,7 @@ def test_a_strip_of_zeros_and_of_nans_has_its_line_and_says_nothing_false():
     html = shown(Tensor(np.zeros(200, np.float32)))
     assert (pixels_of(html)[..., 3] > 0).any(1).sum() == 1
     assert re.findall("<span>([^<]+)</span>", html) == ["0"]
-    assert (pixels_of(shown(Tensor(np.full(200, NAN, np.float32))))[..., :3] == _NAN).any()
+    assert (pixels_of(shown(Tensor(np.full(200, NAN, np.float32))))[..., :3] == colors.NAN).any()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +173,8 @@ def test_what_cannot_be_read_is_described(shape):
     ],
 )
 def test_infinities_are_counted_where_nothing_is_finite(values: list[float], said: str):
-    assert said in Tensor(np.array(values, np.float32)).realize()._repr_html_()
+    html = Tensor(np.array(values, np.float32)).realize()._repr_html_()
+    assert said in re.sub("<[^>]+>", "", html)
 
 
 def test_all_nan_has_no_least_value():
@@ -245,3 +238,109 @@ def test_a_constant_of_any_size_is_told_in_a_word():
     padded = Tensor(3).reshape(1).pad((1, 1))
     assert "not computed" in padded._repr_html_()
     assert padded.tolist() == [0, 3, 0]
+
+
+MANY_PLANES = [
+    (64, 32, 3, 3), (1000, 28, 28), (64, 3, 64, 64), (37, 30, 30), (9000, 4, 4), (50, 2, 1000),
+    (50, 1000, 2), (3, 5, 1, 999), (7, 1, 40, 40), (2, 2, 2, 2, 2, 30, 30), (401, 2, 1),
+]  # fmt: skip
+
+
+def marks(values):
+    """Where a picture shows an outlier, by sign, and a NaN: how many pixels of each."""
+    pixels = shade(fold(values), facts_of(values))
+    return [(pixels[..., :3] == c).all(-1).sum() for c in (colors.HIGH, colors.LOW, colors.NAN)]
+
+
+@pytest.mark.parametrize("shape", MANY_PLANES)
+@pytest.mark.parametrize("value", [1e6, -1e6, INF, -INF, NAN])
+def test_what_stands_out_is_seen_in_whichever_plane_it_is(shape, value):
+    values = np.full(shape, 0.1, np.float32)
+    assert marks(values.squeeze()) == [0, 0, 0]
+    for place in (0, values.size // 2, values.size - 1):
+        values.reshape(-1)[:] = 0.1
+        values.reshape(-1)[place] = value
+        seen = marks(values.squeeze())
+        which = 2 if np.isnan(value) else 0 if value > 0 else 1
+        assert seen.pop(which) >= 4
+        assert seen == [0, 0]
+
+
+@pytest.mark.parametrize("shape", MANY_PLANES)
+def test_a_picture_of_planes_is_within_its_bounds_and_says_how_many_there_are(shape):
+    values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    html = shown(Tensor(values))
+    high, wide = pixels_of(html).shape[:2]
+    assert high <= 1.2 * 200
+    assert wide <= 1.2 * 320
+    drawn = values.squeeze()
+    count = drawn[..., 0, 0].size
+    assert (f"all {count} planes {drawn.shape[-2:]}" in html) == (drawn.ndim > 2)
+
+
+def test_a_small_plane_has_a_tile_of_its_own_and_large_ones_share():
+    assert "all 2048 planes (3, 3), row by row<" in shown(Tensor.ones(64, 32, 3, 3))
+    html = shown(Tensor.ones(1000, 28, 28))
+    assert "all 1000 planes (28, 28), 5 in each tile" in html
+    assert "of (5, 2, 2) values the one furthest from zero" in html
+    assert "each pixel" not in shown(Tensor.ones(30, 30))
+
+
+def test_each_plane_is_where_its_number_says():
+    values = np.arange(24, dtype=np.float32).reshape(8, 3, 1, 1) + np.zeros((8, 3, 40, 40))
+    folded = fold(values.astype(np.float32))
+    kept = folded.values[~folded.gaps]
+    assert sorted(set(kept.tolist())) == list(range(24))
+    rows = folded.values[~folded.gaps.all(1)][:, ~folded.gaps.all(0)]
+    order = list(dict.fromkeys(rows[:: 40 if rows.shape[0] % 40 == 0 else 1].ravel().tolist()))
+    assert order == list(range(24))
+    across = len(set(rows[0].tolist()))
+    assert across % 3 == 0 or 3 % across == 0
+
+
+@given(
+    shape=st.lists(st.integers(1, 60), min_size=2, max_size=4).map(tuple),
+    place=st.integers(0, 10**9),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_furthest_value_is_in_every_picture(shape, place):
+    values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    values.reshape(-1)[place % values.size] = -99
+    values = values.squeeze()
+    if values.ndim < 2:
+        return
+    folded = fold(values)
+    assert (folded.values == -99).any()
+    assert np.abs(folded.values[~folded.gaps]).min() > 0
+    assert not folded.nans.any()
+
+
+def size_of(html):
+    width, height = re.search(r'<img width="(\d+)" height="(\d+)"', html).groups()
+    return int(width), int(height)
+
+
+@pytest.mark.parametrize(
+    "shape", [(300, 300), (30, 30), (600, 800), (800, 600), (1000, 1000), (21, 100), (210, 210)]
+)
+def test_a_plane_keeps_its_proportions(shape):
+    html = shown(Tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32)))
+    width, height = size_of(html)
+    assert width / height == pytest.approx(shape[1] / shape[0], rel=0.05)
+    assert max(width, height) >= 200
+    pixels = pixels_of(html).shape
+    assert width / height == pytest.approx(pixels[1] / pixels[0])
+
+
+@pytest.mark.parametrize("shape", [(3, 100_000), (2, 500), (100_000, 3), (500, 2), (10_000, 40)])
+def test_a_very_long_plane_can_be_seen(shape):
+    width, height = size_of(shown(Tensor(np.random.default_rng(0).normal(size=shape))))
+    assert 6 <= max(width, height) / min(width, height) <= 10
+    assert min(width, height) >= 36
+    assert (width > height) == (shape[1] > shape[0])
+
+
+@pytest.mark.parametrize("shape", [(1, 100_000), (100_000, 1), (1, 1, 5000)])
+def test_a_row_is_drawn_as_bars(shape):
+    values = np.sin(np.arange(np.prod(shape)) / 500)
+    assert size_of(shown(Tensor(values.reshape(shape)))) == size_of(shown(Tensor(values)))
