@@ -21,6 +21,7 @@ from tests.codegen.kernels import (
     in_place,
     matmul,
     pad,
+    param,
     random_arrays,
     reshaped,
     row_reduce,
@@ -148,3 +149,19 @@ def test_a_large_grid_is_cut_into_axes_at_once() -> None:
     sizes = [int(u.src[0].arg) for u in places[0].toposort() if u.op is Ops.SPECIAL]
     assert math.prod(sizes) == 3 << 40
     assert all(a <= b for a, b in zip(sizes, limits, strict=False))
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_stores_of_one_loop_that_end_at_different_places(device: str) -> None:
+    """The last tile is not moved back to where one store ends: the other one writes further."""
+    i = UOp.range(16, 0)
+    x = param(2, 16).index(i)
+    kernel = sink(
+        param(0, 16).index(i).store(x + 1.0).end(i),
+        param(1, 16).index(i.valid(i < 13)).store(x * 2.0).end(i),
+        opts=[Opt(OptOps.UPCAST, 0, 4)],
+    )
+    arrays = random_arrays(kernel)
+    wanted = [a.copy() for a in arrays]
+    run_kernel(kernel, wanted)
+    assert_equal_arrays(run(kernel, arrays, device), wanted)

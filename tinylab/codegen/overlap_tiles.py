@@ -115,7 +115,7 @@ def _moved(sink: UOp, tile: Tile) -> UOp | None:
     """The kernel with one tile moved back; None if its ranges are used in another way."""
     start = tile.start
     ranges = {*tile.outer, *tile.lanes}
-    if _used_as_values(sink, ranges):
+    if _used_as_values(sink, ranges) or not _all_stop_at(sink, tile, ranges):
         return None
     new: dict[UOp, UOp] = {}
     for u in sink.toposort():
@@ -127,6 +127,19 @@ def _moved(sink: UOp, tile: Tile) -> UOp | None:
         places = tuple(s for s in shifted if s is not None)
         new[u] = u.replace(src=(rebuild_with(u.src[0], new), *places))
     return rebuild_with(sink, new)
+
+
+def _all_stop_at(sink: UOp, tile: Tile, ranges: set[UOp]) -> bool:
+    """Whether every store that uses the tile ends where it does; another one writes further."""
+    stores = [u for u in sink.toposort() if u.op is Ops.STORE and not ranges.isdisjoint(u.ranges)]
+    return all(tile.condition in _clauses(u.src[0]) for u in stores)
+
+
+def _clauses(target: UOp) -> list[UOp]:
+    """The conditions under which something is stored."""
+    if target.op is not Ops.INDEX:
+        return []
+    return [c for place in target.src[1:] for c in place.get_valid().split_uop(Ops.AND)]
 
 
 def _used_as_values(sink: UOp, ranges: set[UOp]) -> bool:
