@@ -15,7 +15,7 @@ from tinylab.codegen import pair_math
 from tinylab.codegen.decompose_ops import floordiv, floormod, threefry
 from tinylab.codegen.foreign_dtypes import LONGS, foreign_dtypes
 from tinylab.codegen.index_dtype import value_order, value_sources
-from tinylab.codegen.lanes import broadcast_lanes, permute, pick, reshape
+from tinylab.codegen.lanes import broadcast_lanes, permute, reshape
 from tinylab.codegen.pair_floats import bits_of_double, double_of_bits, from_float, to_float
 from tinylab.codegen.pair_math import I32, U32, Pair, constant, word
 from tinylab.dtype import AddrSpace, DType, dtypes
@@ -239,8 +239,12 @@ def parted(x: UOp) -> Pair:
     """The words of (..., 2*n) of memory as two values of (..., n)."""
     shape = x.shape
     split = reshape(x, (*shape[:-1], shape[-1] // 2, 2))
-    both = permute(split, [len(shape), *range(len(shape))])
-    return Pair(pick(both, 0), pick(both, 1))
+    return halves(permute(split, [len(shape), *range(len(shape))]))
+
+
+def halves(both: UOp) -> Pair:
+    """The two items of a leading axis."""
+    return Pair(*(UOp(Ops.INDEX, U32, (both, UOp.const(i, I32))) for i in range(2)))
 
 
 def _gate_of_words(gate: UOp, shape: tuple[int, ...]) -> UOp:
@@ -262,8 +266,7 @@ def _load(w: Words, u: UOp) -> UOp | Pair:
         other = w.full(u.src[1]) if u.src[1].shape else w.pair(u.src[1])
         return Pair(target.lo.load(other.lo, *gate), target.hi.load(other.hi, *gate))
     if w.is_register(u.src[0]):
-        both = target.load()
-        return Pair(pick(both, 0), pick(both, 1))
+        return halves(target.load())
     if len(u.src) < 2:
         return _of_one(parted(target.load()), u.shape)
     other = w.pair(u.src[1])
