@@ -37,11 +37,10 @@ def matmul(m: int = 6, n: int = 8, k: int = 4, dtype: DType = F32) -> UOp:
     return sink(c.index(i * n + j).store(total).end(i, j))
 
 
-def row_reduce(op: Ops = Ops.ADD, m: int = 6, n: int = 16) -> UOp:
+def row_reduce(op: Ops = Ops.ADD, m: int = 6, n: int = 16, dtype: DType = F32) -> UOp:
     i, r = UOp.range(m, 0), UOp.range(n, 1, REDUCE)
-    return sink(
-        param(0, m).index(i).store(param(1, m * n).index(i * n + r).reduce(r, arg=op)).end(i)
-    )
+    x = param(1, m * n, dtype).index(i * n + r)
+    return sink(param(0, m, dtype).index(i).store(x.reduce(r, arg=op)).end(i))
 
 
 def column_sum(m: int = 6, n: int = 8) -> UOp:

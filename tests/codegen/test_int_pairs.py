@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.codegen.kernels import REDUCE, matmul, param, run, sink
+from tests.codegen.kernels import matmul, param, row_reduce, run, sink
 from tests.oracle import run_kernel
 from tinylab import Context, Tensor, Variable
 from tinylab.codegen import do_to_program
@@ -23,6 +23,7 @@ from tinylab.uop.ops import UOp
 LONGS = (dtypes.int64, dtypes.uint64)
 SETTINGS = ("long", "ulong", "long,ulong")
 ON = [("CPU", e) for e in SETTINGS] + [("PYTHON", "long,ulong")]
+BOTH = [one for one in ON if one[1] == "long,ulong"]
 Two = Callable[[UOp, UOp], UOp]
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -128,7 +129,7 @@ def cast_between(source: DType, target: DType, x: np.ndarray) -> tuple[UOp, list
     return kernel, [np.zeros(n, target.name), x]
 
 
-@pytest.mark.parametrize(("device", "emulated"), ON)
+@pytest.mark.parametrize(("device", "emulated"), BOTH)
 @pytest.mark.parametrize("dtype", LONGS, ids=str)
 @pytest.mark.parametrize("other", OTHERS, ids=str)
 def test_casts_to(other: DType, dtype: DType, device: str, emulated: str) -> None:
@@ -147,11 +148,19 @@ def numbers(dtype: DType) -> np.ndarray:
     return np.array([0.0, *near, *(-x for x in near), np.nan]).astype(dtype.name)
 
 
-@pytest.mark.parametrize(("device", "emulated"), ON)
+@pytest.mark.parametrize(("device", "emulated"), BOTH)
 @pytest.mark.parametrize("dtype", LONGS, ids=str)
 @pytest.mark.parametrize("other", OTHERS, ids=str)
 def test_casts_from(other: DType, dtype: DType, device: str, emulated: str) -> None:
     checked(*cast_between(other, dtype, numbers(other)), device, emulated)
+
+
+@pytest.mark.parametrize("emulated", ["long", "ulong"])
+@pytest.mark.parametrize("other", [*LONGS, dtypes.float32, dtypes.int32], ids=str)
+@pytest.mark.parametrize("dtype", LONGS, ids=str)
+def test_casts_where_one_of_two_is_there(dtype: DType, other: DType, emulated: str) -> None:
+    checked(*cast_between(dtype, other, values(dtype)), "CPU", emulated)
+    checked(*cast_between(other, dtype, numbers(other)), "CPU", emulated)
 
 
 @pytest.mark.parametrize("small", [dtypes.float16, dtypes.bfloat16, *dtypes.fp8s], ids=str)
@@ -201,12 +210,6 @@ def test_bits_of_doubles(dtype: DType, device: str, emulated: str) -> None:
 # *** memory, registers, lanes, opts
 
 
-def row_reduce(op: Ops, dtype: DType, m: int, n: int, opts: Sequence[Opt]) -> UOp:
-    i, r = UOp.range(m, 0), UOp.range(n, 1, REDUCE)
-    x = param(1, m * n, dtype).index(i * n + r)
-    return sink(param(0, m, dtype).index(i).store(x.reduce(r, arg=op)).end(i), opts=opts)
-
-
 UPCAST, UNROLL, GROUP, LOCAL = OptOps.UPCAST, OptOps.UNROLL, OptOps.GROUP, OptOps.LOCAL
 OPTS = [
     ("CPU", []),
@@ -226,7 +229,8 @@ def test_reduces_with_opts(device: str, opts: list[Opt], dtype: DType, op: Ops) 
     x = np.resize(values(dtype), 8 * 24)
     if op is Ops.MUL:
         x |= 1
-    kernel = row_reduce(op, dtype, 8, 24, opts)
+    kernel = row_reduce(op, 8, 24, dtype)
+    kernel = kernel.replace(arg=kernel.arg._replace(opts_to_apply=tuple(opts)))
     checked(kernel, [np.zeros(8, dtype.name), x], device, "long,ulong")
 
 

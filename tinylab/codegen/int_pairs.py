@@ -103,7 +103,7 @@ class Words:
             return row(self, u)
         if not is_long:
             return self.rebuilt(u)
-        if u.op in _ADDRESSES and u.addrspace not in (None, AddrSpace.ALU):
+        if u.op is Ops.AFTER or (u.op in _ADDRESSES and u.addrspace is not None):
             return self.address(u)
         if u.op in _MOVES:
             return self.moved(u)
