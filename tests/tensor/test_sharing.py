@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tinylab import Tensor, TinyJit, dtypes
+from tinylab import Context, Tensor, TinyJit, dtypes
 
 Look = Callable[[Tensor], Tensor]
 # Of eight numbers: elements 2 and 3, on the last axis.
@@ -272,3 +272,32 @@ def test_what_pad_gave_has_storage_of_its_own(realized: bool) -> None:
     assert second.tolist() == [10, 11, 12, 13, 10]
     assert square.tolist() == [[11, 10, 10], [10, 12, 10], [10, 10, 13]]
     assert a.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("jit", [0, 1])
+@pytest.mark.parametrize("waits", ["owner", "view", "nothing"])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_view_that_waits_when_a_replay_comes_is_apart(jit: int, waits: str, later: bool) -> None:
+    """It was computed just before the replay, and then overlooked: it saw what the replay wrote."""
+    with Context(JIT=jit):
+        a = Tensor([1, 2, 3]).realize()
+
+        def double() -> None:
+            a.assign(a * 2)
+
+        step = TinyJit(double)
+        step()
+        step()
+        if waits == "owner":
+            a += 1
+        v = a[1:]
+        if waits == "view":
+            v += 1
+        step()
+        if later:
+            v += 8
+        step()
+        seen = [9, 13] if waits != "nothing" else [8, 12]
+        want = {"owner": [20, 36, 52], "view": [16, 36, 52], "nothing": [16, 32, 48]}[waits]
+        assert v.tolist() == [x + 8 * later for x in seen]
+        assert a.tolist() == want

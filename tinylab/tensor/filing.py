@@ -67,7 +67,7 @@ def _keep_old(place: disk.Overwritten, seeing: list[TensorCore]) -> None:
     """What looks at bytes that are overwritten keeps the old ones, but for those that see it."""
     waiting = live.to_compute_at(is_stored, storage_looked_at, place.memory, ())
     base = place.window.buffer.base
-    views = live.lying_in([base], memory_under)
+    views = live.lying_in(is_stored, [base], memory_under)
     for t in {id(t): t for t in (*waiting, *views)}.values():
         if any(t is x for x in seeing):
             continue

@@ -191,11 +191,15 @@ class Live:
         return list(self._waiting.touching(written, used).values())
 
     def lying_in(
-        self, memory: Collection[object], memory_of: Callable[[UOp], Iterable[object]]
+        self,
+        in_memory: Callable[[UOp], bool],
+        memory: Collection[object],
+        memory_of: Callable[[UOp], Iterable[object]],
     ) -> list[Any]:
-        """The tensors whose values lie in some of the memory, after one of the above."""
+        """The tensors whose values lie in some of the memory."""
         if not memory:
             return []
+        self._file_new(in_memory)
         for key in list(self._stored):  # tensors come and go at any time, here too
             ref = self._stored.pop(key, None)  # it is filed nowhere else
             tensor = None if ref is None else ref()

@@ -22,7 +22,7 @@ from tinylab.tensor.held import live, mark_of
 from tinylab.tensor.history import note_written
 from tinylab.tensor.noting import note_realized
 from tinylab.tensor.random import counters_of, drawn_streams, settle_counters
-from tinylab.tensor.unfinished import look_at_memory, take_over
+from tinylab.tensor.unfinished import look_at_memory, looks_at, take_over
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
 
@@ -140,8 +140,7 @@ def keep(t: TensorCore) -> None:
     uop = t.uop
     kept = TensorCore._from_uop(kept_copy(uop.cast(strong_dtype(uop.dtype))))
     realize_all([kept])
-    t.uop = kept.uop.cast(uop.dtype)
-    live.looks_elsewhere(t)
+    looks_at(t, kept.uop.cast(uop.dtype))
 
 
 def set_aside(reader: UOp, states: Iterable[UOp], why: Exception) -> None:

@@ -80,7 +80,7 @@ def keep_order(replay: Replay) -> None:
             _write_before(t, replay)
         elif not _follows(t, replay, given) or not _is_look(t):
             _compute(t, keep, replay.written)
-    for t in live.lying_in(replay.written, memory_under):
+    for t in live.lying_in(is_stored, replay.written, memory_under):
         if t in replay.followers or _follows(t, replay, given):
             continue
         if not replay.written.isdisjoint(memory_under(t.uop)):
@@ -287,7 +287,7 @@ def _look_after(done: Aftermath, heard: Heard, there: _Refs, waiting: Iterable[A
         done.followers.add(t, is_view=id(t) in heard.wrote and bool(owners_of(t)))
     live.all_to_compute(is_stored)
     for t in {
-        id(t): t for t in (*_held(waiting), *live.lying_in(done.made, memory_under))
+        id(t): t for t in (*_held(waiting), *live.lying_in(is_stored, done.made, memory_under))
     }.values():
         if t not in done.followers and id(t) not in returned:
             _keep_apart(t, done)

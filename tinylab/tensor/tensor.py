@@ -346,8 +346,9 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         marked, all float tensors with storage of their own.
 
         A look at values (`item`, `numpy`, …) cuts off no gradient, `realize` does: what lies in
-        memory is a leaf. Of what a look found written into part of realised memory, the gradient
-        of the part is cut off too; and where no parameter is below, of what an earlier look wrote.
+        memory is a leaf. So is, after a look, what was written into memory that held a value before
+        (realised, or looked at) and depends on that value; and, where no parameter is below, what
+        was made of what an earlier look found written.
 
         Raises: ScalarGradientError without `gradient` unless there is one value.
         """

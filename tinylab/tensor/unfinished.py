@@ -27,6 +27,15 @@ from tinylab.trace import events
 from tinylab.uop.ops import UOp, rebuild
 
 
+def looks_at(t: TensorCore, uop: UOp) -> None:
+    """Give a tensor another node for the value that it has."""
+    t.uop = uop
+    if to_store(uop) is None:  # a view of what was computed
+        live.changed(t)
+    else:
+        live.looks_elsewhere(t)
+
+
 def look_at_memory(tensors: Iterable[TensorCore], becomes: dict[UOp, UOp]) -> None:
     """Put views of memory, or other nodes, in the place of nodes in the graphs of tensors."""
     # What only looked at memory may have got a copy of it, before a write.
@@ -45,8 +54,7 @@ def look_at_memory(tensors: Iterable[TensorCore], becomes: dict[UOp, UOp]) -> No
     with events.quietly():  # keeping house is no part of what the user's program does
         new = UOp.sink(*(t.uop for t in holders)).substitute(becomes, walk=True)
     for t, uop in zip(holders, new.src, strict=True):
-        t.uop = uop
-        live.looks_elsewhere(t)
+        looks_at(t, uop)
 
 
 def take_over(run: Run, wanted: Sequence[TensorCore], error: BaseException) -> None:
