@@ -321,7 +321,7 @@ def size_of(html):
 
 
 @pytest.mark.parametrize(
-    "shape", [(300, 300), (30, 30), (600, 800), (800, 600), (1000, 1000), (21, 100), (210, 210)]
+    "shape", [(300, 300), (30, 30), (600, 800), (800, 600), (1000, 1000), (25, 100), (210, 210)]
 )
 def test_a_plane_keeps_its_proportions(shape):
     html = shown(Tensor(np.random.default_rng(0).normal(size=shape).astype(np.float32)))
@@ -335,8 +335,8 @@ def test_a_plane_keeps_its_proportions(shape):
 @pytest.mark.parametrize("shape", [(3, 100_000), (2, 500), (100_000, 3), (500, 2), (10_000, 40)])
 def test_a_very_long_plane_can_be_seen(shape):
     width, height = size_of(shown(Tensor(np.random.default_rng(0).normal(size=shape))))
-    assert 6 <= max(width, height) / min(width, height) <= 10
-    assert min(width, height) >= 36
+    assert 3 <= max(width, height) / min(width, height) <= 5
+    assert min(width, height) >= 72
     assert (width > height) == (shape[1] > shape[0])
 
 

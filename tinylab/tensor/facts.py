@@ -28,35 +28,32 @@ def facts_of(values: Array) -> Facts:
     """The numbers that are said in words, and the scale of the colours."""
     import numpy as np
 
-    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    bad = values.size - finite.size
+    finite, nans, bad = values, 0, 0
+    if values.dtype.kind == "f":
+        good = np.isfinite(values)
+        bad = values.size - int(np.count_nonzero(good))
+        if bad:  # most tensors need no copy
+            finite, nans = values[good], int(np.count_nonzero(np.isnan(values)))
     if finite.size == 0:
         finite = np.zeros(1)
-    nans = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
-    scale, limit = scales_of(finite)
-    beyond = _magnitude(finite) > limit
-    low, high = finite.min(), finite.max()
+    low, high = finite.min().item(), finite.max().item()
+    scale, limit = scales_of(finite, float(max(abs(low), abs(high))))
+    # Compared as float64, which numpy converts to piece by piece.
+    edge = np.float64(limit)
+    beyond = np.count_nonzero(finite > edge) + np.count_nonzero(finite < -edge)
     mean = float(finite.mean(dtype=np.float64))
-    return Facts(low.item(), mean, high.item(), nans, bad - nans, scale, limit, int(beyond.sum()))
+    return Facts(low, mean, high, nans, bad - nans, scale, limit, int(beyond))
 
 
-def _magnitude(values: Array) -> Array:
-    import numpy as np
-
-    return np.abs(values.astype(np.float64, copy=False))
-
-
-def scales_of(finite: Array) -> tuple[float, float]:
+def scales_of(finite: Array, largest: float) -> tuple[float, float]:
     """(where colours are full, where outliers begin).
 
     Both are the largest magnitude, unless a few values stand far outside the others.
     """
     import numpy as np
 
-    step = max(finite.size // 100_000, 1)
-    size = _magnitude(finite)
-    common = float(np.quantile(size.reshape(-1)[::step], 0.99))
-    largest = float(size.max())
+    some = finite.reshape(-1)[:: max(finite.size // 100_000, 1)]
+    common = float(np.quantile(np.abs(some.astype(np.float64)), 0.99))
     return (common, common * 4) if 0 < common * 4 < largest else (largest, largest)
 
 

@@ -20,7 +20,7 @@ Array = Any  # numpy is loaded when something is shown, not before
 MOST_WIDE, MOST_HIGH = 320, 200  # pixels of a picture before it is enlarged
 MOST_ZOOM = 12
 LEAST_TILE = 16  # a plane is drawn no smaller on its own: more of them share tiles
-MOST_LONG = 8  # how much longer than high a plane is drawn
+MOST_LONG = 4  # how much longer than high a plane is drawn
 _SLACK = 0.15  # by how much a picture may be larger than that, to stay as fine
 STRIP_HIGH = 120  # pixels of the bars of one axis: what comes under them stays in sight
 ZERO_LINE = (128, 128, 128, 200)
@@ -100,9 +100,9 @@ def fold(values: Array) -> Folded:
     steps = (plan.together, *plan.step)
 
     def blocks(how: Any, x: Array) -> Array:
-        for axis, step in enumerate(steps):
-            if step > 1:
-                x = how.reduceat(x, np.arange(0, x.shape[axis], step), axis=axis)
+        for axis in (2, 1, 0):  # what lies side by side first: six times faster
+            if steps[axis] > 1:
+                x = how.reduceat(x, np.arange(0, x.shape[axis], steps[axis]), axis=axis)
         return x
 
     high, low = blocks(np.fmax, planes), blocks(np.fmin, planes)
