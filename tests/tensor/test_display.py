@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tinylab import Tensor, Variable, dtypes
+from tinylab import Tensor, TinyJit, Variable, dtypes
 from tinylab.tensor import facts as colors
 from tinylab.tensor.facts import facts_of
 from tinylab.tensor.picture import ZERO_LINE, fold, png, shade
@@ -220,12 +220,13 @@ def test_a_size_without_a_value_is_described():
     assert "not computed yet" in later._repr_html_()
 
 
-@pytest.mark.parametrize("value", [3.25, 3, True, NAN, -INF, 2**40])
+@pytest.mark.parametrize("value", [3.25, 3, True, NAN, -INF, 2**40, 1e300])
 @pytest.mark.parametrize("how", [lambda x: x, lambda x: x.realize(), lambda x: x.expand(3)])
 def test_a_constant_is_its_value(value, how):
     x = how(Tensor(value))
     before = x.uop
-    assert repr(x).startswith(f"Tensor({np.array2string(x.numpy(), separator=', ')}, ")
+    number = np.broadcast_to(np.array(value), x.shape)
+    assert repr(x).startswith(f"Tensor({np.array2string(number, separator=', ')}, ")
     html = x._repr_html_()
     assert html.count("<td") == x.numel()
     assert "not computed" not in html
@@ -344,3 +345,19 @@ def test_a_very_long_plane_can_be_seen(shape):
 def test_a_row_is_drawn_as_bars(shape):
     values = np.sin(np.arange(np.prod(shape)) / 500)
     assert size_of(shown(Tensor(values.reshape(shape)))) == size_of(shown(Tensor(values)))
+
+
+def test_a_look_inside_a_captured_function_is_no_error():
+    told = []
+
+    @TinyJit
+    def step(x):
+        told.append((repr(x), repr(x + 1), x._repr_html_()))
+        return (x + 1).realize()
+
+    for n in range(4):
+        assert step(Tensor([float(n)]).realize()).tolist() == [n + 1.0]
+    assert len(told) == 2
+    assert told[0][0].startswith("Tensor([0.]")
+    assert told[1][0] == "<Tensor (1,) dtypes.float on CPU>"
+    assert "during JIT capture" in told[1][2]

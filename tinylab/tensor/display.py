@@ -10,7 +10,7 @@ import html
 import math
 from typing import TYPE_CHECKING, Any
 
-from tinylab.errors import DeviceError
+from tinylab.errors import TinylabError
 from tinylab.tensor.facts import HIGH, LOW, NAN, NEGATIVE, POSITIVE, Facts, facts_of, short, words
 from tinylab.tensor.looked import Looked
 from tinylab.tensor.picture import picture
@@ -38,7 +38,7 @@ def html_of(x: Tensor) -> str:
         return _frame(head, "", f"{short(look.constant)} everywhere: a constant")
     try:
         values = look.values()
-    except DeviceError as error:  # NULL keeps no values
+    except TinylabError as error:  # NULL keeps no values, a capture gives none
         return _frame(head, "", html.escape(str(error)))
     if values is None:
         return _frame(head, "", "not computed yet: ask .realize(), .tolist() or .numpy()")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tinylab.dtype import strong_dtype
-from tinylab.errors import DeviceError
+from tinylab.dtype import DType, dtypes, strong_dtype
+from tinylab.errors import TinylabError
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.tensor import data as host
@@ -58,21 +58,31 @@ class Looked:
     def values(self) -> Array | None:
         """The values as an array; None where they are not computed yet.
 
-        Raises: DeviceError of a device that keeps no values.
+        Raises: TinylabError where they cannot be read: NULL keeps none, a capture gives none.
         """
         if self.numel is None:
             return None
-        dtype, value = strong_dtype(self.own.dtype), self.constant
+        value = self.constant
         if value is not None:
             import numpy as np
 
-            one = host.to_numpy(memoryview(host.pack([value], dtype)), dtype, ())
-            return np.broadcast_to(one, self.own.shape)
+            return np.broadcast_to(_scalar(value, self.own.dtype), self.own.shape)
         if not self.own._is_stored():
             return None
+        dtype = strong_dtype(self.own.dtype)
         # A look shares the memory; types that numpy lacks are copied as float32.
         view = self.own._shared_bytes() if dtype.fmt is not None else self.own._bytes()
         return host.to_numpy(view, dtype, self.own.shape)
+
+
+def _scalar(value: bool | int | float, dtype: DType) -> Array:
+    """A constant of a type; one without a type of its own is the number of Python."""
+    import numpy as np
+
+    if dtypes.is_weak(dtype) and (isinstance(value, float) or abs(value) < 1 << 63):
+        return np.array(value)
+    own = strong_dtype(dtype)
+    return host.to_numpy(memoryview(host.pack([value], own)), own, ())
 
 
 def repr_of(x: Tensor) -> str:
@@ -83,7 +93,7 @@ def repr_of(x: Tensor) -> str:
     if count is not None and count <= 1000:
         try:
             values = look.values()
-        except DeviceError:  # NULL keeps no values
+        except TinylabError:  # a line of text is no place for an error
             values = None
         if values is not None:
             shape = f"shape={look.shape}{where}, " if look.bound else ""
