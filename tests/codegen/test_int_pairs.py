@@ -177,10 +177,11 @@ def test_small_floats_round_once(dtype: DType, small: DType) -> None:
     np.testing.assert_array_equal(found[kept], wanted.numpy()[kept])
 
 
-def test_a_bit_beyond_double_decides() -> None:
+@pytest.mark.parametrize("emulated", ["long,bfloat16", "bfloat16", "double,bfloat16"])
+def test_a_bit_beyond_double_decides(emulated: str) -> None:
     """2**62 + 2**54 is the middle of two bfloat16; one more is above it."""
     middle = 2**62 + 2**54
-    with Context(EMULATED_DTYPES="long,bfloat16"):
+    with Context(EMULATED_DTYPES=emulated):
         found = Tensor([middle - 1, middle, middle + 1]).cast("bfloat16").cast("float64").tolist()
     assert found == [2.0**62, 2.0**62, 2.0**62 + 2.0**55]
 

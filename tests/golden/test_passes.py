@@ -67,14 +67,14 @@ CASES: dict[str, UOp] = {
     "index_dtype": tuned(arange()),
     "transcendental": tuned(softmax(2, 4)),
     "decompose_ops": tuned(convolution(1, 4, 3)),
-    "int_pairs": tuned(row_reduce(Ops.ADD, 4, 8, dtypes.int64), Opt(UPCAST, 0, 4)),
+    "word_pairs": tuned(row_reduce(Ops.ADD, 4, 8, dtypes.int64), Opt(UPCAST, 0, 4)),
 }
 
 
 @pytest.mark.parametrize("name", list(CASES))
 def test_pass(name: str, text: SnapshotAssertion) -> None:
     graph, ren = CASES[name], LLVMRenderer(TARGET)
-    with Context(EMULATED_DTYPES="long" if name == "int_pairs" else ""):
+    with Context(EMULATED_DTYPES="long" if name == "word_pairs" else ""):
         for one in PASSES:
             before, graph = graph, one(graph, ren)
             if one.name == name:

@@ -17,11 +17,10 @@ from tinylab.codegen.decompose_dtypes import decompose_dtypes
 from tinylab.codegen.decompose_ops import for_target
 from tinylab.codegen.expand_lanes import has_lanes, lane_plan, pm_expand_lanes
 from tinylab.codegen.flatten_arrays import free_axes, has_arrays, pm_flatten_arrays
-from tinylab.codegen.foreign_dtypes import has_foreign_dtypes, has_foreign_longs
+from tinylab.codegen.foreign_dtypes import has_foreign_dtypes, has_foreign_words
 from tinylab.codegen.gate_memory import pm_gate_memory
 from tinylab.codegen.gpu_dims import add_gpudims, has_grid
 from tinylab.codegen.index_dtype import index_dtype
-from tinylab.codegen.int_pairs import int_pairs
 from tinylab.codegen.linearize import linearize
 from tinylab.codegen.local_buffers import has_groups, local_context, pm_local_buffers
 from tinylab.codegen.lower_reduce import first_register, pm_lower_reduce, share_loops
@@ -34,6 +33,7 @@ from tinylab.codegen.program import program_info
 from tinylab.codegen.range_tools import shared_writes
 from tinylab.codegen.split_ranges import split_ranges
 from tinylab.codegen.transcendental import has_transcendental, lower_transcendental
+from tinylab.codegen.word_pairs import word_pairs
 from tinylab.errors import CodegenError, ContractError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import (
@@ -191,8 +191,8 @@ LOWER = (
          why="polynomials with a known error, on whole vectors, where the target has no function"),
     Pass("decompose_ops", run=for_target,
          why="only operations that the target has"),
-    Pass("int_pairs", run=int_pairs, when=has_foreign_longs,
-         why="64-bit integers that the target lacks: two words each, sums carry over"),
+    Pass("word_pairs", run=word_pairs, when=has_foreign_words,
+         why="64-bit types that the target lacks: two words each, sums carry over"),
     Pass("decompose_dtypes", run=decompose_dtypes, when=has_foreign_dtypes,
          why="small floats that the target lacks: stored as bits, computed in float"),
 )

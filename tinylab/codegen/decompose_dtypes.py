@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinylab.codegen.foreign_dtypes import foreign_dtypes
+from tinylab.codegen.foreign_dtypes import LONGS, foreign_dtypes
 from tinylab.codegen.index_dtype import value_order, value_sources
+from tinylab.codegen.pair_floats import to_float32
+from tinylab.codegen.pair_math import extended
 from tinylab.dtype import DType, dtypes, float_layout
 from tinylab.errors import CodegenError
 from tinylab.opcodes import GroupOp, Ops
@@ -198,10 +200,17 @@ def _cast(e: Emulation, u: UOp, src: tuple[UOp, ...]) -> UOp:
         return x.cast(u.dtype)
     if u.src[0].dtype in e.foreign:
         return round_to(x, LAYOUTS[u.dtype])
+    return round_to(_single(e, x, u.dtype), LAYOUTS[u.dtype])
+
+
+def _single(e: Emulation, x: UOp, dtype: DType) -> UOp:
+    """A value in float32, such that rounding it to a smaller type is the first rounding."""
     if dtypes.is_int(x.dtype) and x.dtype.itemsize >= 4:
+        # A double rounds beyond 2**53, which only a bfloat16 of all small floats reaches.
+        if F64 in e.foreign or (x.dtype in LONGS and dtype is dtypes.bfloat16):
+            return to_float32(extended(x), not dtypes.is_unsigned(x.dtype), odd=True)
         x = x.cast(F64)
-    single = to_float32_odd(x) if x.dtype is F64 else x.cast(F32)
-    return round_to(single, LAYOUTS[u.dtype])
+    return to_float32_odd(x) if x.dtype is F64 else x.cast(F32)
 
 
 def _bitcast(e: Emulation, u: UOp, src: tuple[UOp, ...]) -> UOp:

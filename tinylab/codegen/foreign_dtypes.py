@@ -9,9 +9,11 @@ from tinylab.helpers.context import EMULATED_DTYPES
 
 if TYPE_CHECKING:
     from tinylab.codegen.contract import Renderer
+    from tinylab.opcodes import Ops
     from tinylab.uop.ops import UOp
 
 LONGS = frozenset({dtypes.int64, dtypes.uint64})
+IN_WORDS = LONGS | {dtypes.float64}
 
 
 def foreign_dtypes(ren: Renderer) -> frozenset[DType]:
@@ -27,7 +29,14 @@ def has_foreign_dtypes(sink: UOp, ren: Renderer) -> bool:
     return bool(foreign) and any(u.dtype in foreign for u in sink.toposort())
 
 
-def has_foreign_longs(sink: UOp, ren: Renderer) -> bool:
-    """Whether the kernel uses a 64-bit integer type that the target lacks."""
-    foreign = foreign_dtypes(ren) & LONGS
+def has_foreign_words(sink: UOp, ren: Renderer) -> bool:
+    """Whether the kernel uses a 64-bit type that the target lacks."""
+    foreign = foreign_dtypes(ren) & IN_WORDS
     return bool(foreign) and any(u.dtype in foreign for u in sink.toposort())
+
+
+def computes_doubles(op: Ops, sink: UOp, ren: Renderer) -> bool:
+    """Whether the kernel has an operation on a float64 that the target lacks."""
+    if dtypes.float64 not in foreign_dtypes(ren):
+        return False
+    return any(u.op is op and u.dtype is dtypes.float64 for u in sink.toposort())

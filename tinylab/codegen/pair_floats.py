@@ -16,10 +16,8 @@ from tinylab.codegen.pair_math import (
     constant,
     is_negative,
     magnitude,
-    not_equal,
     select,
-    shift_left,
-    shift_right,
+    shift_right_odd,
     with_sign,
     word,
 )
@@ -35,9 +33,13 @@ def to_float(x: Pair, dtype: DType, signed: bool) -> UOp:
     if dtype is F64:
         hi = x.hi.cast(dtypes.int32) if signed else x.hi
         return hi.cast(F64) * 2.0**32 + x.lo.cast(F64)  # only the sum is rounded
-    size = _size_to_float(magnitude(x) if signed else x, odd=dtype is not F32)
-    value = is_negative(x).where(size * -1.0, size) if signed else size
-    return value.cast(dtype)
+    return to_float32(x, signed, odd=dtype is not F32).cast(dtype)
+
+
+def to_float32(x: Pair, signed: bool, odd: bool) -> UOp:
+    """The nearest float32; or one whose last bit says that more was lost, to be rounded again."""
+    size = _size_to_float(magnitude(x) if signed else x, odd)
+    return is_negative(x).where(size * -1.0, size) if signed else size
 
 
 def _size_to_float(x: Pair, odd: bool) -> UOp:
@@ -46,9 +48,7 @@ def _size_to_float(x: Pair, odd: bool) -> UOp:
     The upper 32 bits hold all that rounding asks for once the last one is set for lost ones.
     """
     shift = Pair(bit_length(x.hi), word(0))
-    top = shift_right(x, shift, False)
-    lost = not_equal(shift_left(top, shift), x)
-    upper = top.lo | bit(lost)
+    upper = shift_right_odd(x, shift).lo
     if odd:  # for a smaller float, which then rounds once
         cut = (upper & (MASK - 0xFF)) | (bit((upper & 0xFF).ne(0)) << 8)
         upper = (upper < 1 << 24).where(upper, cut)

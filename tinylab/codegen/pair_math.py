@@ -42,7 +42,17 @@ def known(x: Pair) -> int | None:
     return None
 
 
-ZERO, ONE = constant(0), constant(1)
+ZERO = constant(0)
+
+
+def extended(x: UOp) -> Pair:
+    """The 64 bits of an integer of another type, or of a truth value."""
+    if x.dtype is dtypes.bool or (x.dtype in dtypes.uints and x.dtype.itemsize <= 4):
+        return Pair(x.cast(U32), word(0))
+    if x.dtype.itemsize == 8:
+        return Pair(x.cast(U32), (x >> 32).cast(U32))
+    narrow = x.cast(I32)
+    return Pair(narrow.cast(U32), (narrow >> 31).cast(U32))
 
 
 def bit(flag: UOp) -> UOp:
@@ -156,6 +166,13 @@ def shift_right(x: Pair, by: Pair, signed: bool) -> Pair:
     return _within(by, Pair(far.where(hi, lo), far.where(fill, hi)))
 
 
+def shift_right_odd(x: Pair, by: Pair) -> Pair:
+    """The bits moved down; the last one is set if any set bit was moved out."""
+    moved = shift_right(x, by, False)
+    lost = not_equal(shift_left(moved, by), x)
+    return Pair(moved.lo | bit(lost), moved.hi)
+
+
 def _top_bits(x: UOp, n: UOp) -> UOp:
     """What a shift by n < 32 pushes out of a word; none for n = 0."""
     return (x >> 1) >> (n ^ 31)
@@ -182,6 +199,11 @@ def bit_length(x: UOp) -> UOp:
     rounded_down = x & ((x >> 1) ^ MASK)
     exponent = rounded_down.cast(F32).bitcast(U32) >> 23
     return x.ne(0).where(exponent - 126, word(0))
+
+
+def pair_bit_length(x: Pair) -> UOp:
+    """How many bits a pair needs."""
+    return x.hi.ne(0).where(bit_length(x.hi) + 32, bit_length(x.lo))
 
 
 def divide(x: Pair, y: Pair, signed: bool) -> Pair:
@@ -218,7 +240,7 @@ def _divide(x: Pair, y: Pair) -> Pair:
     upper = shift_left(y, Pair(room, word(0))).hi
     half = Pair((x.lo >> 1) | (x.hi << 31), x.hi >> 1)
     top = Pair(narrow.where(x.lo, half.lo), narrow.where(rest, half.hi))
-    found = _divide_by_word(top, narrow.where(y.lo, upper))
+    found = divide_by_word(top, narrow.where(y.lo, upper))
     # found * 2**room // 2**31 of a pair is a word: the quotient is below 2**32.
     estimate = shift_right(shift_left(Pair(found, word(0)), Pair(room, word(0))), _31, False).lo
     low = estimate.ne(0).where(estimate - 1, estimate)
@@ -231,7 +253,7 @@ def _divide(x: Pair, y: Pair) -> Pair:
 _31 = constant(31)
 
 
-def _divide_by_word(x: Pair, y: UOp) -> UOp:
+def divide_by_word(x: Pair, y: UOp) -> UOp:
     """The quotient of a pair by a word that is larger than the pair's high word.
 
     Two digits of 16 bits, each estimated with the upper half of the divisor, whose top bit is set.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tinylab.codegen.double_powers import exp2_of_product
+from tinylab.codegen.foreign_dtypes import computes_doubles
 from tinylab.dtype import DType, dtypes
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 def has_powers(sink: UOp, ren: Renderer) -> bool:
     """Whether the kernel has a power that the target lacks."""
-    return Ops.POW not in ren.code_for_op and any(u.op is Ops.POW for u in sink.toposort())
+    if Ops.POW in ren.code_for_op:
+        return computes_doubles(Ops.POW, sink, ren)
+    return any(u.op is Ops.POW for u in sink.toposort())
 
 
 def wide_float(sink: UOp, ren: Renderer) -> DType:

@@ -17,6 +17,7 @@ import functools
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from tinylab.codegen.foreign_dtypes import computes_doubles
 from tinylab.codegen.large_angles import reduce_large
 from tinylab.dtype import DType, dtypes
 from tinylab.helpers.context import TRANSCENDENTAL
@@ -316,17 +317,20 @@ def _table(lacking: frozenset[Ops]) -> PatternMatcher:
     return PatternMatcher([rule for op in FUNCTIONS if op in lacking for rule in _RULES[op]])
 
 
-def _lacking(ren: Renderer) -> frozenset[Ops]:
+def _lacking(sink: UOp, ren: Renderer) -> frozenset[Ops]:
     everything = frozenset(FUNCTIONS)
-    return everything if TRANSCENDENTAL >= 2 else everything - frozenset(ren.code_for_op)
+    if TRANSCENDENTAL >= 2:
+        return everything
+    native = everything & frozenset(ren.code_for_op)
+    return everything - {op for op in native if not computes_doubles(op, sink, ren)}
 
 
 def has_transcendental(sink: UOp, ren: Renderer) -> bool:
     """Whether the kernel has a function that the target lacks."""
-    lacking = _lacking(ren)
+    lacking = _lacking(sink, ren)
     return any(u.op in lacking for u in sink.toposort())
 
 
 def lower_transcendental(sink: UOp, ren: Renderer) -> UOp:
     """The kernel without the functions that the target lacks."""
-    return graph_rewrite(sink, _table(_lacking(ren)), name="transcendental")
+    return graph_rewrite(sink, _table(_lacking(sink, ren)), name="transcendental")

@@ -1,9 +1,10 @@
-"""64-bit integers that a target lacks, as pairs of 32-bit words.
+"""64-bit integers and floats that a target lacks, as pairs of 32-bit words.
 
 LOAD(a[i]) + 1  ->  lo = LOAD(a[2*i]) + 1;  hi = LOAD(a[2*i + 1]) + (lo < 1)
 
 Memory stays as it is, the low word of each element first; values are two values, one for each
-word. Registers that are read and written as a whole hold all low words, then all high ones.
+word (of a float64, those of its bits). Registers that are read and written as a whole hold all
+low words, then all high ones.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from tinylab.codegen import pair_math
+from tinylab.codegen import double_casts, double_math, pair_math
 from tinylab.codegen.decompose_ops import floordiv, floormod, threefry
-from tinylab.codegen.foreign_dtypes import LONGS, foreign_dtypes
+from tinylab.codegen.foreign_dtypes import IN_WORDS, LONGS, foreign_dtypes
 from tinylab.codegen.index_dtype import value_order, value_sources
 from tinylab.codegen.lanes import broadcast_lanes, permute, reshape
 from tinylab.codegen.pair_floats import bits_of_double, double_of_bits, from_float, to_float
-from tinylab.codegen.pair_math import I32, U32, Pair, constant, word
+from tinylab.codegen.pair_math import I32, U32, Pair, constant
 from tinylab.dtype import AddrSpace, DType, dtypes
 from tinylab.errors import CodegenError
 from tinylab.opcodes import GroupOp, Ops
@@ -28,16 +29,17 @@ if TYPE_CHECKING:
 
 _ADDRESSES = frozenset({Ops.PARAM, Ops.BUFFER, Ops.INDEX, Ops.SHRINK, Ops.AFTER, Ops.RESHAPE})
 _MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND, Ops.INDEX, Ops.SHRINK})
+F64 = dtypes.float64
 _MOST_INDEX = dtypes.int32.max
 
 
-def int_pairs(sink: UOp, ren: Renderer) -> UOp:
-    """The kernel without the 64-bit integers that the target lacks.
+def word_pairs(sink: UOp, ren: Renderer) -> UOp:
+    """The kernel without the 64-bit types that the target lacks.
 
     Raises: CodegenError for an index that needs more than 32 bits, and for an operation on such
-    integers that has no form in words.
+    numbers that has no form in words.
     """
-    words = Words(foreign_dtypes(ren) & LONGS, ren, registers_by_element(sink))
+    words = Words(foreign_dtypes(ren) & IN_WORDS, ren, registers_by_element(sink))
     return words.value(sink)
 
 
@@ -54,6 +56,9 @@ def _buffer(x: UOp) -> UOp:
     while x.op not in GroupOp.Defines:
         x = x.src[0]
     return x
+
+
+Row = Callable[["Words", UOp], "UOp | Pair"]
 
 
 class Words:
@@ -98,7 +103,7 @@ class Words:
     def visit(self, u: UOp) -> UOp | Pair:
         """The node without foreign types."""
         is_long = u.dtype in self.foreign
-        row = _ROWS.get(u.op)
+        row = self.row_of(u)
         if row is not None and (is_long or any(s.dtype in self.foreign for s in u.src)):
             return row(self, u)
         if not is_long:
@@ -108,6 +113,12 @@ class Words:
         if u.op in _MOVES:
             return self.moved(u)
         raise self.refused(f"{u.op.name} of {u.dtype.name}")
+
+    def row_of(self, u: UOp) -> Row | None:
+        """What rewrites an operation on foreign values."""
+        if F64 in self.foreign and (u.dtype is F64 or any(s.dtype is F64 for s in u.src)):
+            return _DOUBLE_ROWS.get(u.op, _ROWS.get(u.op) if u.op in _BITS_ONLY else None)
+        return _ROWS.get(u.op)
 
     def rebuilt(self, u: UOp) -> UOp:
         """A node of another type with its sources rewritten; places are 32 bits wide."""
@@ -216,16 +227,11 @@ class Words:
 
     def extended(self, x: UOp) -> Pair:
         """The 64 bits of any other integer or truth value."""
-        if x.dtype is dtypes.bool or (x.dtype in dtypes.uints and x.dtype.itemsize <= 4):
-            return Pair(x.cast(U32), word(0))
-        if x.dtype in LONGS:
-            return Pair(x.cast(U32), (x >> 32).cast(U32))
-        if not dtypes.is_int(x.dtype):
+        if not dtypes.is_int(x.dtype) and x.dtype is not dtypes.bool:
             raise self.refused(f"{x.dtype.name} as an integer")
-        if x.vmin < I32.min or x.vmax > I32.max:  # of a variable
+        if dtypes.is_weak(x.dtype) and (x.vmin < I32.min or x.vmax > I32.max):  # a variable
             raise self.refused(f"an integer from {x.vmin} to {x.vmax}")
-        narrow = x.cast(I32)
-        return Pair(narrow.cast(U32), (narrow >> 31).cast(U32))
+        return pair_math.extended(x)
 
 
 def interleaved(x: Pair) -> UOp:
@@ -417,18 +423,65 @@ def _bitcast(w: Words, u: UOp) -> UOp | Pair:
     if source.itemsize != target.itemsize:
         raise w.refused(f"{source.name} as the bits of {target.name}")
     native = next(iter(LONGS - set(w.foreign)), None)
+    x = w.became(u.src[0])
+    if isinstance(x, Pair):
+        bits = x
+    elif source in LONGS:
+        bits = w.extended(x)
+    else:
+        bits = bits_of_double(x) if native is None else w.extended(x.bitcast(native))
     if target in w.foreign:
-        x = w.became(u.src[0])
-        if isinstance(x, Pair) or source in LONGS:
-            return w.pair(u.src[0])
-        return w.extended(x.bitcast(native)) if native is not None else bits_of_double(x)
-    pair = w.pair(u.src[0])
+        return bits
     if target in LONGS:
-        return _joined(pair, target)
-    return _joined(pair, native).bitcast(target) if native is not None else double_of_bits(pair)
+        return _joined(bits, target)
+    return double_of_bits(bits) if native is None else _joined(bits, native).bitcast(target)
 
 
-Row = Callable[[Words, UOp], UOp | Pair]
+# *** doubles
+
+
+def _double_const(w: Words, u: UOp) -> Pair:
+    return double_math.bits_of(float(u.arg))
+
+
+def _double_two(f: Callable[[Pair, Pair], UOp | Pair]) -> Row:
+    return lambda w, u: f(w.pair(u.src[0]), w.pair(u.src[1]))
+
+
+def _double_one(f: Callable[[Pair], Pair]) -> Row:
+    return lambda w, u: f(w.pair(u.src[0]))
+
+
+def _double_reciprocal(x: Pair) -> Pair:
+    return double_math.divide(double_math.bits_of(1.0), x)
+
+
+def _double_equal(x: Pair, y: Pair) -> UOp:
+    return double_math.not_equal(x, y).logical_not()
+
+
+def _double_mulacc(w: Words, u: UOp) -> Pair:
+    x, y, z = (w.pair(s) for s in u.src)
+    return double_math.add(double_math.multiply(x, y), z)
+
+
+def _double_cast(w: Words, u: UOp) -> UOp | Pair:
+    source, target = u.src[0].dtype, u.dtype
+    if target is F64:
+        x = w.became(u.src[0])
+        if not isinstance(x, Pair) and dtypes.is_float(source):
+            return double_casts.from_float(x)
+        return double_casts.from_long(w.pair(u.src[0]), _signed(u.src[0]))
+    pair = w.pair(u.src[0])
+    if target is dtypes.bool:
+        return double_math.not_equal(pair, pair_math.ZERO)
+    if dtypes.is_float(target):
+        return double_casts.to_float(pair, target)
+    if target not in LONGS:
+        return double_casts.to_int(pair, target)
+    long = double_casts.to_long(pair, _signed(u))
+    return long if target in w.foreign else _joined(long, target)
+
 
 _ROWS: dict[Ops, Row] = {
     Ops.CONST: _const,
@@ -457,4 +510,27 @@ _ROWS: dict[Ops, Row] = {
     Ops.CMPEQ: _equal,
     Ops.CAST: _cast,
     Ops.BITCAST: _bitcast,
+}
+
+# What moves bits without asking what they mean.
+_BITS_ONLY = frozenset({Ops.PARAM, Ops.LOAD, Ops.STORE, Ops.STACK, Ops.WHERE, Ops.BITCAST})
+
+_DOUBLE_ROWS: dict[Ops, Row] = {
+    Ops.CONST: _double_const,
+    Ops.ADD: _double_two(double_math.add),
+    Ops.SUB: _double_two(double_math.subtract),
+    Ops.MUL: _double_two(double_math.multiply),
+    Ops.FDIV: _double_two(double_math.divide),
+    Ops.RECIPROCAL: _double_one(_double_reciprocal),
+    Ops.SQRT: _double_one(double_math.square_root),
+    Ops.NEG: _double_one(double_math.negate),
+    Ops.TRUNC: _double_one(double_math.truncate),
+    Ops.MULACC: _double_mulacc,
+    Ops.MAX: _double_two(double_math.maximum),
+    Ops.CMPLT: _double_two(double_math.less),
+    Ops.CMPNE: _double_two(double_math.not_equal),
+    Ops.CMPEQ: _double_two(_double_equal),
+    Ops.FLOORDIV: _expanded(floordiv),
+    Ops.FLOORMOD: _expanded(floormod),
+    Ops.CAST: _double_cast,
 }
