@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import enum
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tinylab
@@ -38,6 +40,7 @@ from tinylab.helpers.context import DEBUG, ContextVar
 from tinylab.opcodes import Ops
 
 WRONG = [None, "a", 1.5, int, object(), [1, "x"], -7, 99, {}, Tensor.ones(7, 9)]
+ODD = [0, math.nan, math.inf, (), (0,), slice(None), np.array([3, 2]), np.array(1.5)]
 # What runs what it is given, or waits for a file.
 LEFT_OUT = {"from_url", "mro"}
 METHODS = [
@@ -94,6 +97,19 @@ def check(f: Callable[..., Any]) -> None:
 def test_methods(name: str) -> None:
     for t in (Tensor.ones(2, 3), Tensor.ones(4), Tensor(1.0)):
         check(getattr(t, name))
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_odd_values(name: str) -> None:
+    f = getattr(Tensor.ones(2, 3), name)
+    keywords = [
+        p.name for p in inspect.signature(f).parameters.values() if p.default is not p.empty
+    ]
+    for odd in ODD:
+        for args, kwargs in [((odd,), {}), *(((), {k: odd}) for k in keywords)]:
+            with contextlib.suppress(TinylabError, FileNotFoundError):
+                f(*args, **kwargs)
 
 
 @pytest.mark.parametrize("name", LAYERS)

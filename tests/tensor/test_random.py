@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from tests.tensor import drawn
 from tinylab import Context, GlobalCounters, Tensor, TinyJit, dtypes
-from tinylab.errors import OperandError, ShapeError
+from tinylab.dtype import DType
+from tinylab.errors import AllocationError, CreationError, OperandError, ShapeError
 from tinylab.uop.evaluate import threefry2x32
 
 N = 20_000
@@ -141,6 +144,51 @@ def test_integers_of_the_widest_range() -> None:
     assert found.max() > 2**62
     assert abs(found.astype(float).mean()) < 2**63 * 0.03
     assert Tensor.randint(N, high=2**64, dtype=dtypes.uint64).numpy().max() > 2**63
+
+
+WORDS = np.array([0, 1, 2**31, 2**32 - 2, 2**32 - 1], dtype=np.uint32)
+
+
+@given(st.integers(2**23 + 1, 2**64) | st.integers(24, 64).map(lambda n: 2**n), st.integers())
+def test_integers_of_a_wide_range_come_of_all_bits(size: int, seed: int) -> None:
+    """The range times the random bits, rounded down, without an error of rounding."""
+    rng = np.random.default_rng(abs(seed))
+    each, count = 2 if size <= 2**32 else 3, 24
+    words = rng.integers(0, 2**32, (each, count), dtype=np.uint32)
+    words = np.where(rng.random(words.shape) < 0.5, rng.choice(WORDS, words.shape), words)
+    with mock.patch.object(Tensor, "_random_words", return_value=Tensor(words.reshape(-1))):
+        found = Tensor._wide_fractions(count, size, None).tolist()
+    whole = [sum(int(w) << 32 * (each - 1 - i) for i, w in enumerate(col)) for col in words.T]
+    assert found == [w * size >> 32 * each for w in whole]
+
+
+@pytest.mark.parametrize(("low", "high", "dtype"), [
+    (0, 2**31 - 1, dtypes.int), (-3, 2**23 - 2, dtypes.int), (0, 2**32, dtypes.uint32),
+    (-(2**40), 2**40 + 1, dtypes.int64), (-(2**63), 2**63, dtypes.int64),
+    (0, 2**64, dtypes.uint64), (2**63, 2**64, dtypes.uint64),
+])  # fmt: skip
+def test_the_low_bits_of_a_wide_range_are_random(low: int, high: int, dtype: DType) -> None:
+    Tensor.manual_seed(3)
+    found = Tensor.randint(N, low=low, high=high, dtype=dtype).numpy()
+    assert int(found.min()) >= low
+    assert int(found.max()) < high
+    assert int(found.max()) - int(found.min()) > (high - low) * 0.99
+    counts = np.bincount((found % 8).astype(int), minlength=8)
+    assert abs(counts / N - 1 / 8).max() < 0.02
+
+
+def test_integers_apart_further_than_any_type_are_refused() -> None:
+    with pytest.raises(OperandError, match=r"are further apart than 2\*\*64"):
+        Tensor.randint(3, low=-1, high=2**64)
+
+
+def test_more_numbers_than_memory_are_refused_at_once() -> None:
+    x = Tensor.randn(10**14)
+    assert x.shape == (10**14,)
+    with pytest.raises(AllocationError):
+        x.realize()
+    with pytest.raises(CreationError, match="more than any memory holds"):
+        Tensor.rand(2**70)
 
 
 @pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64])

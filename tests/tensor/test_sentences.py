@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tinylab import Tensor, Variable, nn
-from tinylab.errors import TinylabError
+from tinylab import Tensor, Variable, dtypes, nn
+from tinylab.errors import CreationError, TinylabError
 
 ONES = Tensor.ones
 
@@ -38,6 +38,27 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "the parameters are a list of tensors, not <Tensor (3,) dtypes.float on CPU>": (
         lambda: nn.optim.Adam(ONES(3))  # type: ignore[arg-type]
     ),
+    "arange: start=0, stop=nan and step=1 must be finite": lambda: Tensor.arange(float("nan")),
+    "arange: start=0, stop=inf and step=1 must be finite": lambda: Tensor.arange(float("inf")),
+    "celu: alpha must not be 0, which it divides by": lambda: ONES(2).celu(0),
+    "softplus: beta must not be 0, which it divides by": lambda: ONES(2).softplus(beta=0),
+    "roll needs an axis, not shape ()": lambda: Tensor(1.0).roll(0, -1),
+    "stride=() is for 0 spatial axes, not 2": lambda: ONES(1, 1, 4, 4).max_pool2d(2, stride=()),
+    "dilation=(1,) is for 1 spatial axes, not 2": (
+        lambda: ONES(1, 1, 4, 4).conv2d(ONES(1, 1, 2, 2), dilation=(1,))
+    ),
+    "output_padding=(0, 0, 0) is for 3 spatial axes, not 2": (
+        lambda: ONES(1, 1, 4, 4).conv_transpose2d(ONES(1, 1, 2, 2), output_padding=(0, 0, 0))
+    ),
+    "pooling with a kernel of 0 axes needs as many, not (2,)": lambda: ONES(2).avg_pool2d(()),
+    "axis 0 is named twice in (0, 0) for shape (2, 3)": lambda: ONES(2, 3).sum((0, 0)),
+    "axis 1 is named twice in (1, -1) for shape (2, 3)": lambda: ONES(2, 3).softmax((1, -1)),
+    "axis 1 is named twice in (1, 1) for shape (2, 3)": lambda: ONES(2, 3).flip(1, 1),
+    "flatten: start_dim=1 is axis 1, after end_dim=0, 0": lambda: ONES(2, 3).flatten(1, 0),
+    "masked_select: a mask is bools, not dtypes.float": lambda: ONES(3).masked_select(ONES(3)),
+    "masked_select: a mask is bools, not dtypes.int": (
+        lambda: ONES(3).masked_select(Tensor([0, 1, 0]))
+    ),
     "CPU has no video decoder for a frame of shape (2, 2)": (
         lambda: ONES(3).decode_hevc_frame(0, (2, 2), ONES(3))
     ),
@@ -49,6 +70,45 @@ def test_a_mistake_is_told_in_a_sentence(sentence: str) -> None:
     with pytest.raises(TinylabError) as raised:
         MISTAKES[sentence]()
     assert raised.value.message == sentence
+
+
+# Integers that no element can be, by who makes a tensor of them.
+MAKERS: dict[str, Callable[[int, str], Any]] = {
+    "number": lambda n, d: Tensor(n, dtype=d),
+    "list": lambda n, d: Tensor([[0, n]], dtype=d),
+    "full": lambda n, d: Tensor.full((2,), n, dtype=d),
+    "full_like": lambda n, d: Tensor.zeros(2, dtype=d).full_like(n),
+    "setitem": lambda n, d: Tensor.zeros(2, dtype=d).contiguous().__setitem__(0, n),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(("n", "dtype"), [
+    (300, "uint8"), (-256, "uint8"), (200, "int8"), (-129, "int8"), (2**31, "int32"),
+    (2**63, "int64"), (2**64, "uint64"), (2**70, "int32"),
+])  # fmt: skip
+def test_an_integer_that_does_not_fit_is_refused(maker: str, n: int, dtype: str) -> None:
+    with pytest.raises(CreationError, match=f"{n} does not fit"):
+        MAKERS[maker](n, dtype)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize(("n", "dtype"), [
+    (255, "uint8"), (-128, "int8"), (2**31 - 1, "int32"), (-(2**63), "int64"),
+    (2**64 - 1, "uint64"), (2**40, "float32"), (2**70, "float32"), (2, "bool"),
+])  # fmt: skip
+def test_an_integer_that_fits_is_taken(maker: str, n: int, dtype: str) -> None:
+    MAKERS[maker](n, dtype)
+
+
+def test_a_wide_integer_is_an_int64() -> None:
+    for t in (Tensor(2**40), Tensor([2**40]), Tensor.full((1,), 2**40)):
+        assert t.dtype is dtypes.int64
+        assert t.sum().item() == 2**40
+    for wide in (2**63, 2**70, -(2**63) - 1):
+        for make in (Tensor, lambda n: Tensor([n]), lambda n: Tensor.full((2,), n)):
+            with pytest.raises(CreationError, match=r"does not fit dtypes\.long"):
+                make(wide)
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

@@ -46,7 +46,9 @@ def _is_number(x: Any) -> bool:
 
 
 def _is_sequence(x: Any) -> bool:
-    return isinstance(x, Iterable) and not isinstance(x, (str, bytes, Mapping)) and not is_node(x)
+    if isinstance(x, (str, bytes, Mapping)) or is_node(x):
+        return False
+    return isinstance(x, Iterable) and getattr(x, "shape", None) != ()
 
 
 def _are(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -108,7 +110,8 @@ _KINDS: dict[str, tuple[Kind, ...]] = {
     "os.PathLike[str]": _PATH,
     "pathlib.Path": _PATH,
     "Axes": _INT + _INTS + _NONE,
-    "ReductionStr": _one("'mean', 'sum' or 'none'", lambda x: x in ("mean", "sum", "none")),
+    "ReductionStr": _one("'mean', 'sum' or 'none'", lambda x: isinstance(x, str)
+                         and x in ("mean", "sum", "none")),
 }
 _SEQUENCES = {"Sequence": "a sequence", "Iterable": "a sequence", "list": "a list",
               "tuple": "a sequence", "set": "a set", "frozenset": "a set"}

@@ -52,11 +52,12 @@ def plain_arguments(
 
 def _each(x: Any, change: Callable[[Any], Any]) -> Any:
     """A list, tuple or slice with its items changed; itself where none is."""
-    if type(x) is slice:
-        return slice(*(change(p) for p in (x.start, x.stop, x.step)))
-    found = [change(v) for v in x]
-    if all(a is b for a, b in zip(found, x, strict=True)):
+    items = (x.start, x.stop, x.step) if type(x) is slice else x
+    found = [change(v) for v in items]
+    if all(map(operator.is_, found, items)):
         return x
+    if type(x) is slice:
+        return slice(*found)
     return found if isinstance(x, list) else tuple(found)
 
 

@@ -73,7 +73,12 @@ class ActivationMixin(FunctionsMixin):
         return self._in_float32(lambda x: _elu(x, alpha, 1))
 
     def celu(self, alpha: float = 1.0) -> Self:
-        """self above 0, alpha * (exp(self / alpha) - 1) below."""
+        """self above 0, alpha * (exp(self / alpha) - 1) below.
+
+        Raises: OperandError when alpha is 0.
+        """
+        if alpha == 0:
+            raise OperandError("celu: alpha must not be 0, which it divides by")
         return self._in_float32(lambda x: _elu(x, alpha, 1 / alpha))
 
     def selu(self, alpha: float = 1.67326, gamma: float = 1.0507) -> Self:
@@ -88,7 +93,12 @@ class ActivationMixin(FunctionsMixin):
         return (self > 0).where(self, self * neg_slope)
 
     def softplus(self, beta: float = 1.0) -> Self:
-        """log(1 + exp(beta * self)) / beta."""
+        """log(1 + exp(beta * self)) / beta.
+
+        Raises: OperandError when beta is 0.
+        """
+        if beta == 0:
+            raise OperandError("softplus: beta must not be 0, which it divides by")
         return self._in_float32(lambda x: _softplus(x * beta) * (1 / beta))
 
     def logsigmoid(self) -> Self:

@@ -182,7 +182,10 @@ class Primitives:
         return self._axis(dim)
 
     def _axes(self, axis: Axes) -> tuple[int, ...]:
-        """The axes as a tuple, counted from the front, without repetition; None means all."""
+        """The axes as a tuple, counted from the front; None means all.
+
+        Raises: IndexingError when there is no such axis, or one is named twice.
+        """
         if axis is None:
             return tuple(range(self.ndim))
         given: tuple[Any, ...] = (axis,)
@@ -192,7 +195,13 @@ class Primitives:
             for a in given:
                 self._axis(a)
             return ()
-        return tuple(dict.fromkeys(self._axis(a) for a in given))
+        found = tuple([self._axis(a) for a in given])
+        if len(set(found)) < len(found):
+            twice = next(a for a in found if found.count(a) > 1)
+            raise IndexingError(
+                f"axis {twice} is named twice in {given} for shape {shape_text(self.shape)}"
+            )
+        return found
 
 
 def is_number(x: object) -> bool:

@@ -14,6 +14,7 @@ from tinylab.dtype import (
     to_dtype,
 )
 from tinylab.errors import OperandError, ShapeError
+from tinylab.helpers.arguments import shown
 from tinylab.helpers.context import WINO
 from tinylab.helpers.seq import make_tuple
 from tinylab.mixin import winograd
@@ -46,12 +47,12 @@ class ConvMixin(LinalgMixin):
         """(windows, the axes of the windows' insides, the padding that was put on)."""
         size = make_tuple(kernel, 2)
         count = len(size)
-        if self.ndim < count:
+        if not 0 < count <= self.ndim:
             raise ShapeError(
                 f"pooling with a kernel of {count} axes needs as many, not {shape_text(self.shape)}"
             )
-        steps = make_tuple(kernel if stride is None else stride, count)
-        holes = make_tuple(dilation, count)
+        steps = per_axis("stride", kernel if stride is None else stride, count)
+        holes = per_axis("dilation", dilation, count)
         pads = spatial_pads(padding, count)
         grown = _ceil_pads(self.shape[-count:], size, steps, holes, pads) if ceil_mode else pads
         outer = self.ndim - count
@@ -127,10 +128,10 @@ class ConvMixin(LinalgMixin):
         """The opposite of `max_pool2d` with indices: each element at its place, zeros elsewhere."""
         size = make_tuple(kernel_size, 2)
         count = len(size)
-        steps = make_tuple(kernel_size if stride is None else stride, count)
-        pads, holes = spatial_pads(padding, count), make_tuple(dilation, count)
+        steps = per_axis("stride", kernel_size if stride is None else stride, count)
+        pads, holes = spatial_pads(padding, count), per_axis("dilation", dilation, count)
         lead, plane = self.shape[:-count], self.shape[-count:]
-        if len(plane) < count:
+        if not count or len(plane) < count:
             raise ShapeError(f"max_unpool2d: shape {self.shape} has fewer axes than kernel {size}")
         if output_size is None:
             new = tuple(
@@ -170,7 +171,8 @@ class ConvMixin(LinalgMixin):
         pads = spatial_pads(padding, count)
         x = self._zero_pad([(0, 0), (0, 0), *pads])
         kernel = tuple(weight.shape[2:])
-        steps, holes = make_tuple(stride, count), make_tuple(dilation, count)
+        steps = per_axis("stride", stride, count)
+        holes = per_axis("dilation", dilation, count)
         ones = (1,) * count
         own = (
             to_dtype(dtype)
@@ -218,8 +220,10 @@ class ConvMixin(LinalgMixin):
                 f"conv_transpose2d: input {shape_text(self.shape)} does not fit weight "
                 f"{shape_text(weight.shape)} with {groups} groups"
             )
-        steps, holes = make_tuple(stride, count), make_tuple(dilation, count)
-        pads, extra = spatial_pads(padding, count), make_tuple(output_padding, count)
+        steps = per_axis("stride", stride, count)
+        holes = per_axis("dilation", dilation, count)
+        pads = spatial_pads(padding, count)
+        extra = per_axis("output_padding", output_padding, count)
         for e, s, d in zip(extra, steps, holes, strict=True):
             if not 0 <= e < max(s, d):
                 raise ShapeError(
@@ -257,6 +261,20 @@ class ConvMixin(LinalgMixin):
     def image_dot(self, w: Self, dtype: DTypeLike | None = None) -> Self:
         """As `dot`: the data layout of image devices changes no value."""
         return self.dot(w, dtype)
+
+
+def per_axis(name: str, given: Any, count: int) -> tuple[int, ...]:
+    """A number for each spatial axis, of one for all or of as many as there are.
+
+    Raises: ShapeError for another number of them.
+    """
+    found = make_tuple(given, count)
+    if len(found) != count:
+        raise ShapeError(
+            f"{name}={shown(given)} is for {len(found)} spatial axes, not {count}",
+            help="give one number, or one for each axis",
+        )
+    return found
 
 
 def spatial_pads(padding: Any, count: int) -> Pads:

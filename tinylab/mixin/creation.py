@@ -37,12 +37,14 @@ class CreationMixin(PaddingMixin):
 
         arange(3) -> [0, 1, 2];  arange(5, 10, 2) -> [5, 7, 9];  arange(5.5) -> six floats
 
-        Raises: OperandError when step is 0.
+        Raises: OperandError when step is 0, or a number is infinite or NaN.
         """
         if stop is None:
             start, stop = 0, start
         if step == 0:
             raise OperandError("arange: step must not be 0")
+        if any(isinstance(x, float) and not math.isfinite(x) for x in (start, stop, step)):
+            raise OperandError(f"arange: {start=}, {stop=} and {step=} must be finite")
         if dtype is None:
             whole = not any(isinstance(x, float) for x in (start, stop, step))
             dtype = dtypes.default_int if whole else dtypes.default_float

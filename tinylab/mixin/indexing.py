@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 S = TypeVar("S", bound="IndexingMixin")
+_AS_MASK = "compare it first, as in x > 0, or cast it to bool"
 
 
 class AxisIndex(NamedTuple):
@@ -247,8 +248,11 @@ class IndexingMixin(ScanMixin):
     def masked_select(self, mask: Self, size: int | None = None, fill_value: ConstType = 0) -> Self:
         """The elements where a mask is true, in order; size fixes how many (filled up).
 
-        Raises: OperandError without a size where the number of elements is not known.
+        Raises: OperandError without a size where the number of elements is not known; DTypeError
+        for a mask of anything but bools.
         """
+        if mask.dtype is not dtypes.bool:
+            raise DTypeError(f"masked_select: a mask is bools, not {mask.dtype}", help=_AS_MASK)
         shape = _broadcast(self.shape, mask.shape)
         # First, for to count may run a write that what is made here would repeat.
         at = _mask_places(mask.cast(dtypes.bool)._broadcast_to(shape)._whole().flatten(), size)

@@ -209,8 +209,12 @@ class MovementMixin(ElementwiseMixin):
         """Several neighbouring axes made one.
 
         (2, 3, 4).flatten(1) -> (2, 12)
+
+        Raises: IndexingError when the last axis comes before the first.
         """
         first, last = self._axis(start_dim), self._axis(end_dim)
+        if last < first:
+            raise IndexingError(f"flatten: {start_dim=} is axis {first}, after {end_dim=}, {last}")
         middle = _count(self.shape[first : last + 1])
         return self.reshape((*self.shape[:first], middle, *self.shape[last + 1 :]))
 
@@ -365,7 +369,7 @@ class MovementMixin(ElementwiseMixin):
             raise OperandError(f"roll: {len(amounts)} shifts for {len(places)} axes")
         found = self
         for amount, dim in zip(amounts, places, strict=True):
-            axis = found._axis(dim)
+            axis = found._sized_axis(dim, "roll")
             size = found.shape[axis]
             cut = 0 if same_size(size, 0) else amount % size
             if not same_size(cut, 0):

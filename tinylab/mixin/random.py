@@ -55,23 +55,23 @@ class RandomMixin(ConvMixin):
         Raises: ShapeError for a key or a counter that is neither.
         """
         whole, first = _joined("key", key), _joined("counter", counter)
+        place = cls._iota(num, dtypes.uint64)
         if num <= _MOST_WORDS:
-            return cls._words_of(first.threefry(whole), num)
-        starts = range(0, num, _MOST_WORDS)
-        parts = [
-            cls._words_of((first + n).threefry(whole), min(num - n, _MOST_WORDS)) for n in starts
-        ]
-        return parts[0].cat(*parts[1:])
+            return cls._words_of(first.threefry(whole), place, -(-num // 2))
+        # Each part has a key of its own, and all but the last are equally long.
+        start = place // _MOST_WORDS * _MOST_WORDS
+        last = num - 1 - (num - 1) % _MOST_WORDS
+        half = (start < last).where(-(-_MOST_WORDS // 2), -(-(num - last) // 2))
+        return cls._words_of((first + start).threefry(whole), place - start, half)
 
     @classmethod
-    def _words_of(cls, own: Self, num: int) -> Self:
-        """(num,) words of one key, num up to 2 ** 32 - 1."""
-        half = -(-num // 2)
-        place = cls._iota(num, dtypes.uint64)
+    def _words_of(cls, own: Self, place: Self, half: Any) -> Self:
+        """The words at places below 2 * half, of a key for all or for each."""
         is_high = place >= half
         pair = is_high.where(place - half, place)
-        block = ((pair + half).lshift(32) + pair).threefry(own._broadcast_to((num,)))
-        return is_high.where(block.rshift(32), block).cast(dtypes.uint32)
+        block = ((pair + half).lshift(32) + pair).threefry(own._broadcast_to(place.shape))
+        words: Self = is_high.where(block.rshift(32), block).cast(dtypes.uint32)
+        return words
 
     @classmethod
     def _fractions(cls, count: int, dtype: DType, device: Any) -> Self:
@@ -118,7 +118,12 @@ class RandomMixin(ConvMixin):
     ) -> Self:
         """Uniform whole numbers from low up to, not including, high.
 
-        Raises: OperandError for bounds that are no integers; DTypeError for a float type.
+        Of up to 2**23 numbers they are those that tinygrad draws, of one random float32 each. Of
+        more, of which such a float does not reach all, they are worked out from 64 random bits, of
+        more than 2**32 from 96: all are equally likely but for one part in 2**32.
+
+        Raises: OperandError for bounds that are no integers, or further apart than 2**64;
+        DTypeError for a float type.
         """
         if not isinstance(low, int) or not isinstance(high, int):
             raise OperandError(f"randint: {low=} and {high=} must be integers")
@@ -130,10 +135,33 @@ class RandomMixin(ConvMixin):
         dtype = to_dtype(dtype)
         if dtype.kind == "float":
             raise DTypeError(f"randint needs an integer dtype, not {dtype}")
-        # The 23 bits of a float32: a range far below that is even.
-        drawn = cls._fractions(count, dtypes.float32, kwargs.get("device")) * float(high - low)
-        whole = drawn.cast(dtypes.int64 if high - low <= 1 << 63 else dtypes.uint64)
-        return (whole + low).cast(dtype).reshape(most).contiguous().shrink_to(sizes)
+        size, device = high - low, kwargs.get("device")
+        if size > 1 << 64:
+            raise OperandError(f"randint: {low=} and {high=} are further apart than 2**64")
+        if size <= 1 << dtypes.finfo(dtypes.float32)[1]:
+            whole = (cls._fractions(count, dtypes.float32, device) * float(size)).cast(dtypes.int64)
+        else:
+            whole = cls._wide_fractions(count, size, device).cast(dtypes.int64)
+        # All of it wraps at 64 bits.
+        first = (low + (1 << 63)) % (1 << 64) - (1 << 63)
+        return (whole + first).cast(dtype).reshape(most).contiguous().shrink_to(sizes)
+
+    @classmethod
+    def _wide_fractions(cls, count: int, size: int, device: Any) -> Self:
+        """(count,) uint64 below size, which is at most 2**64: size times random bits, rounded down.
+
+        The bits are words, the first the highest; products of two words are carried by hand.
+        """
+        each = 2 if size <= 1 << 32 else 3
+        words = cls._random_words(each * count, device).cast(dtypes.uint64).reshape((each, count))
+        if each == 2:
+            return (words[0] * size + (words[1] * size).rshift(32)).rshift(32)
+        top, end = size >> 32, size & 0xFFFFFFFF
+        low = words[1] * end + (words[2] * end).rshift(32)
+        carry = (words[2] * top + (low & 0xFFFFFFFF)).rshift(32)
+        high = words[0] * end + low.rshift(32)
+        carry = (words[1] * top + (high & 0xFFFFFFFF) + carry).rshift(32)
+        return words[0] * top + high.rshift(32) + carry
 
     @classmethod
     def uniform(
@@ -160,7 +188,7 @@ class RandomMixin(ConvMixin):
     def scaled_uniform(cls, *shape: Sizes, **kwargs: Any) -> Self:
         """Uniform in [-1, 1), divided by the square root of the number of elements."""
         sizes = as_shape(shape)
-        bound = float(prod(sizes)) ** -0.5
+        bound = max(float(prod(sizes)), 1.0) ** -0.5
         return cls.uniform(*sizes, low=-1.0, high=1.0, **kwargs).mul(bound)
 
     @classmethod

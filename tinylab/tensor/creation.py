@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from tinylab.dtype import ConstType, DType, DTypeLike, dtypes, strong_dtype, to_dtype
 from tinylab.errors import CreationError
+from tinylab.helpers.arguments import shown
 from tinylab.mixin.base import Sizes, as_shape
 from tinylab.mixin.random import check_sizes
 from tinylab.tensor.core import TensorCore, canonical
-from tinylab.tensor.data import empty_uop
+from tinylab.tensor.data import check_fits, dtype_of_ints, empty_uop
 from tinylab.tensor.writing import stored_copy
 from tinylab.uop.ops import UOp
 
@@ -63,17 +64,22 @@ class TensorCreation(TensorCore):
 
     @classmethod
     def _fill(cls, fill_value: Any, dtype: DTypeLike | None) -> Self:
+        number = fill_value
+        if getattr(fill_value, "shape", None) == () and hasattr(fill_value, "__array_interface__"):
+            number = fill_value.item()  # of numpy's
         if isinstance(fill_value, UOp):
             value = cls._from_uop(fill_value)
         elif isinstance(fill_value, TensorCore):
             value = cls._from_uop(fill_value.uop)
-        elif isinstance(fill_value, (bool, int, float)):
-            value = cls.const(fill_value)
-        elif hasattr(fill_value, "item"):  # a number of numpy's
-            value = cls.const(fill_value.item())
+        elif isinstance(number, (bool, int, float)):
+            value = cls.const(number)
         else:
-            raise CreationError(f"a tensor cannot be filled with {fill_value!r}")
-        return value.cast(to_dtype(dtype) if dtype is not None else strong_dtype(value.dtype))
+            raise CreationError(f"a tensor cannot be filled with {shown(fill_value)}")
+        own = to_dtype(dtype) if dtype is not None else strong_dtype(value.dtype)
+        if isinstance(number, int):
+            own = dtype_of_ints((number,)) if dtype is None and value.dtype.kind != "bool" else own
+            check_fits(number, own)
+        return value.cast(own)
 
     @classmethod
     def zeros(cls, *shape: Sizes, **kwargs: Any) -> Self:

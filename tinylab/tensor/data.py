@@ -19,6 +19,7 @@ from tinylab.dtype import (
     to_storage_scalar,
 )
 from tinylab.errors import CreationError
+from tinylab.helpers.arguments import shown
 from tinylab.helpers.context import Context
 from tinylab.helpers.seq import fully_flatten
 from tinylab.schedule.effects import buffer_below
@@ -130,18 +131,53 @@ def dtype_of_list(flat: Sequence[Any]) -> DType:
         return dtypes.default_float
     if kinds <= {bool}:
         return dtypes.bool
-    default = dtypes.default_int
-    return default if default.min <= min(flat) and max(flat) <= default.max else dtypes.int64
+    return dtype_of_ints(flat)
+
+
+def dtype_of_ints(flat: Sequence[int]) -> DType:
+    """The default int, or int64 where that is too small.
+
+    Raises: CreationError where that is too small too.
+    """
+    default, wide = dtypes.default_int, dtypes.int64
+    low, high = min(flat), max(flat)
+    if default.min <= low and high <= default.max:
+        return default
+    if not (wide.min <= low and high <= wide.max):
+        raise CreationError(
+            f"{shown(low if low < wide.min else high)} does not fit {wide}",
+            help="give the dtype: uint64 holds up to 2**64 - 1, a float about as much",
+        )
+    return wide
+
+
+def check_fits(x: Any, dtype: DType) -> None:
+    """Refuse an integer that a type has no room for; below 0 it counts from the unsigned's end.
+
+    Raises: CreationError with the bounds of the type.
+    """
+    if not isinstance(x, int) or dtype.kind not in ("sint", "uint") or dtypes.is_weak(dtype):
+        return
+    least = -dtype.max if dtype.kind == "uint" else dtype.min
+    if not least <= x <= dtype.max:
+        raise CreationError(
+            f"{shown(x)} does not fit {dtype}, which holds {dtype.min} to {dtype.max}",
+            help="give a wider dtype, or take x & mask for its low bits",
+        )
 
 
 def pack(flat: Sequence[Any], dtype: DType) -> bytes:
-    """Numbers as the bytes of a type: floats round, integers wrap."""
+    """Numbers as the bytes of a type: floats round, -1 is the largest of an unsigned type.
+
+    Raises: CreationError for an integer that the type has no room for.
+    """
     fmt = f"<{len(flat)}{storage_fmt_for_dtype(dtype)}"
     if dtype.fmt is not None:
         try:
             return struct.pack(fmt, *flat)
         except (struct.error, OverflowError, TypeError):
-            pass  # out of range, or floats for integers: element by element
+            for x in flat:  # out of range, or floats for integers: element by element
+                check_fits(x, dtype)
     return struct.pack(fmt, *(to_storage_scalar(as_const(x, dtype), dtype) for x in flat))
 
 

@@ -52,13 +52,13 @@ class OlderSpellings(TensorScheduling):
     __slots__ = ()
 
     @staticmethod
-    def train(mode: Any = True) -> Context:
+    def train(mode: bool = True) -> Context:
         """Training switched on inside a with block: Context(TRAINING=1)."""
         deprecated("Tensor.train()", "Context(TRAINING=1)", frames=4)
         return Context(TRAINING=1 if mode else 0)
 
     @staticmethod
-    def test(mode: Any = True) -> Context:
+    def test(mode: bool = True) -> Context:
         """Training switched off inside a with block: Context(TRAINING=0)."""
         deprecated("Tensor.test()", "Context(TRAINING=0)", frames=4)
         return Context(TRAINING=0 if mode else 1)

@@ -144,6 +144,8 @@ class TensorRandom(TensorCreation):
             raise CreationError(
                 f"rand only supports single device, got {device=}", help="shard what it gives"
             )
+        if num >= 1 << 64:
+            raise CreationError(f"{num} random words are more than any memory holds")
         stream = _stream(place)
         first = cls._from_uop(stream.take(num))
         if num == 0:

@@ -424,7 +424,8 @@ def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
         return data if dtype is None else data.cast(dtype)
     if isinstance(data, (bool, int, float)):
         if dtype is None:
-            return UOp.const(data)
+            wide = type(data) is int and host.dtype_of_ints((data,)) is not dtypes.default_int
+            return UOp.const(data, dtypes.int64 if wide else None)
         return host.buffer_uop(host.pack([data], dtype), dtype, (), device)
     if data is None:
         return host.empty_uop((0,), dtype or dtypes.default_float, device)
