@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tinylab import Tensor, dtypes, nn
-from tinylab.errors import FileFormatError
+from tinylab.errors import FileFormatError, OperandError
 from tinylab.nn.state import load_state_dict, torch_load
 
 torch = pytest.importorskip("torch")
@@ -321,6 +321,13 @@ def test_a_complex_tensor_is_kept_as_its_parts(turn, new):
     with pytest.warns(UserWarning, match="a complex tensor"):
         found = torch_load(saved(value, new))
     assert found.args[0].tolist() == torch.view_as_real(value.resolve_conj()).tolist()
+
+
+def test_weights_that_are_no_tensors_say_what_they_are():
+    with pytest.warns(UserWarning, match="a sparse tensor"):
+        found = torch_load(saved({"weight": torch.eye(2).to_sparse(), "bias": torch.ones(2)}))
+    with pytest.raises(OperandError, match=r"'weight' .* stands for a sparse tensor of PyTorch"):
+        load_state_dict(nn.Linear(2, 2), found)
 
 
 def test_one_sentence_names_the_first_of_many():

@@ -23,6 +23,7 @@ from tinylab.nn.safetensors import (
     safe_load_metadata as safe_load_metadata,
     safe_save as safe_save,
 )
+from tinylab.nn.strangers import Stranger
 from tinylab.nn.torch_files import torch_load as torch_load
 from tinylab.tensor import Tensor, realize_all
 
@@ -89,10 +90,7 @@ def load_state_dict(
             continue
         new = state_dict[name]
         if not isinstance(new, Tensor):
-            raise OperandError(
-                f"{name!r} of the state_dict is a {type(new).__name__}, not a tensor",
-                help=f"make it one: Tensor(state_dict[{name!r}])",
-            )
+            raise _no_tensor(name, new)
         if t.shape != new.shape:
             raise ShapeError(
                 f"shape mismatch for {name}: model has {t.shape}, file has {new.shape}"
@@ -104,6 +102,18 @@ def load_state_dict(
     if realize:
         realize_all(loaded)
     return loaded
+
+
+def _no_tensor(name: str, found: Any) -> OperandError:
+    if isinstance(found, Stranger):
+        return OperandError(
+            f"{name!r} of the state_dict stands for {found.what}, not for a tensor",
+            help="save what it holds in PyTorch, as with .to_dense(), or make it of its .args",
+        )
+    return OperandError(
+        f"{name!r} of the state_dict is a {type(found).__name__}, not a tensor",
+        help=f"make it one: Tensor(state_dict[{name!r}])",
+    )
 
 
 @explained
