@@ -118,3 +118,14 @@ def test_lossless_casts_lose_nothing(wide: DType, narrow: DType) -> None:
     else:
         assert not can_lossless_cast(narrow, wide)
         assert can_lossless_cast(wide, narrow)
+
+
+@pytest.mark.parametrize("dtype", [dtypes.float16, dtypes.bfloat16, *dtypes.fp8s], ids=str)
+def test_the_largest_double_is_too_large(dtype: DType) -> None:
+    """Rounding it up would leave the doubles themselves."""
+    layout = float_layout(dtype)
+    for value in (1.7976931348623157e308, 2.0**1023, 2 * layout.largest):
+        assert layout.round(value) == layout.beyond or math.isnan(layout.beyond)
+        assert layout.round(-value) == -layout.beyond or math.isnan(layout.beyond)
+    x = Tensor([1.7976931348623157e308, 1.0], dtype=dtypes.float64, device="PYTHON")
+    assert x.cast(dtype).cast(dtypes.float32).tolist()[1] == 1.0

@@ -76,7 +76,7 @@ class FloatLayout(NamedTuple):
         """The nearest value, ties to even; `beyond` where it is too large."""
         if math.isnan(value):
             return value
-        if math.isinf(value):
+        if abs(value) >= 2 * self.largest:  # of which the largest double itself would round up
             return math.copysign(self.beyond, value)
         rounded = 0.0
         if value:

@@ -149,6 +149,9 @@ def multiply(x: Pair, y: Pair) -> Pair:
 
 def shift_left(x: Pair, by: Pair) -> Pair:
     """The bits moved up; a shift of 64 or more gives 0."""
+    amount = known(by)
+    if amount is not None:
+        return _left_by(x, amount)
     n = by.lo & 31
     lo = x.lo << n
     hi = (x.hi << n) | _top_bits(x.lo, n)
@@ -156,20 +159,47 @@ def shift_left(x: Pair, by: Pair) -> Pair:
     return _within(by, Pair(far.where(word(0), lo), far.where(lo, hi)))
 
 
+def _left_by(x: Pair, n: int) -> Pair:
+    if n >= 32:
+        return Pair(word(0), x.lo << (n - 32)) if n < 64 else ZERO
+    return Pair(x.lo << n, (x.hi << n) | (x.lo >> (32 - n))) if n else x
+
+
 def shift_right(x: Pair, by: Pair, signed: bool) -> Pair:
     """The bits moved down, the sign repeated; a shift of 64 or more gives 0."""
+    amount = known(by)
+    if amount is not None:
+        return _right_by(x, amount, signed)
     n = by.lo & 31
     hi = _word_right(x.hi, n, signed)
     lo = (x.lo >> n) | ((x.hi << 1) << (n ^ 31))
     far = (by.lo & 32).ne(0)
-    fill = _word_right(x.hi, word(31), True) if signed else word(0)
-    return _within(by, Pair(far.where(hi, lo), far.where(fill, hi)))
+    return _within(by, Pair(far.where(hi, lo), far.where(_fill(x, signed), hi)))
+
+
+def _right_by(x: Pair, n: int, signed: bool) -> Pair:
+    if n >= 64:
+        return ZERO
+    if n >= 32:
+        return Pair(_word_right(x.hi, word(n - 32), signed), _fill(x, signed))
+    if n == 0:
+        return x
+    return Pair((x.lo >> n) | (x.hi << (32 - n)), _word_right(x.hi, word(n), signed))
+
+
+def _fill(x: Pair, signed: bool) -> UOp:
+    """The sign in every bit of a word."""
+    return _word_right(x.hi, word(31), True) if signed else word(0)
 
 
 def shift_right_odd(x: Pair, by: Pair) -> Pair:
     """The bits moved down; the last one is set if any set bit was moved out."""
     moved = shift_right(x, by, False)
-    lost = not_equal(shift_left(moved, by), x)
+    amount = known(by)
+    if amount is not None and amount < 32:
+        lost = (x.lo & ((1 << amount) - 1)).ne(0)
+    else:
+        lost = not_equal(shift_left(moved, by), x)
     return Pair(moved.lo | bit(lost), moved.hi)
 
 
@@ -183,9 +213,6 @@ def _word_right(x: UOp, n: UOp, signed: bool) -> UOp:
 
 
 def _within(by: Pair, shifted: Pair) -> Pair:
-    amount = known(by)
-    if amount is not None:
-        return shifted if amount < 64 else ZERO
     inside = by.hi.ne(0).logical_not() & (by.lo < 64)
     return select(inside, shifted, ZERO)
 
