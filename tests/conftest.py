@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 
 # Before tinylab is imported: it reads its settings once. Worker processes of a run share nothing.
@@ -11,6 +12,10 @@ os.environ.setdefault("SPEC", "1")
 os.environ.setdefault("NO_COLOR", "1")
 _CACHE = tempfile.TemporaryDirectory(prefix="tinylab-tests-")
 os.environ["CACHEDB"] = os.path.join(_CACHE.name, "cache.db")
+
+# A shell that starts a run in the background lets it ignore Ctrl-C, which tests send themselves.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A worker keeps millions of objects in caches: looking through them all took a tenth of a run.
 gc.set_threshold(20_000, 20, 20)

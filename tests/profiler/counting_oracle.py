@@ -6,6 +6,7 @@ device runs them, and says what it did as it does it.
 
 from __future__ import annotations
 
+import collections
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -171,6 +172,7 @@ def _run(code: CountingCode, program: UOp, data: dict[int, bytes], heard: Heard)
     variables = [p.name for p in code.listing.parameters if not p.shape]
     prepared = PythonProgram.__new__(PythonProgram)
     prepared.code, prepared.buffers = code, buffers
+    prepared.done = collections.deque(maxlen=1)
     prepared.slots = [int(p.name.removeprefix("data")) for p in buffers]
     prepared.core_id = variables.index("core_id") if "core_id" in variables else None
     original = code.run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections import defaultdict
 from collections.abc import Generator
@@ -58,6 +59,7 @@ def waves_of(
         code = LaneCode(listing, heard, [index for _, index in rendered])
     prepared = PythonProgram.__new__(PythonProgram)
     prepared.code, prepared.core_id = code, None
+    prepared.done = collections.deque(maxlen=1)
     prepared.buffers = [p for p in listing.parameters if p.shape]
     prepared.slots = [int(p.name.removeprefix("data")) for p in prepared.buffers]
     original = code.run

@@ -301,3 +301,21 @@ def test_a_view_that_waits_when_a_replay_comes_is_apart(jit: int, waits: str, la
         want = {"owner": [20, 36, 52], "view": [16, 36, 52], "nothing": [16, 32, 48]}[waits]
         assert v.tolist() == [x + 8 * later for x in seen]
         assert a.tolist() == want
+
+
+@pytest.mark.parametrize("look", [False, True])
+def test_a_write_beside_a_view_across_a_cut_leaves_it_a_view(look: bool) -> None:
+    """A write to part of a cut axis counted as one to all of it: a later one was lost."""
+    start = [[1, 2], [3, 4], [5, 6], [7, 8]]
+    a = Tensor(start).shard(("CPU:0", "CPU:1"), 0).clone().realize()
+    v = a[1:3]
+    a[0:1] = 1
+    if look:
+        v.realize()
+    v.assign(v * 2 + 1)
+    assert v.tolist() == [[7, 9], [11, 13]]
+    assert a.tolist() == [[1, 1], [7, 9], [11, 13], [7, 8]]
+    a[2:4] = 0
+    v += 1
+    assert v.tolist() == [[8, 10], [12, 14]]
+    assert a.tolist() == [[1, 1], [7, 9], [0, 0], [0, 0]]

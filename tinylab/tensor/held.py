@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -87,7 +88,7 @@ class Live:
             refs, unfiled, drop = self._refs, self._new, self._drop
 
             def gone(ref: object) -> None:
-                if refs.get(key) is ref:
+                if refs.get(key) is ref and not sys.is_finalizing():
                     unfiled.pop(key, None)
                     drop(key)
                     refs.pop(key, None)

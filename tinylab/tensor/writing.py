@@ -170,10 +170,13 @@ def accumulated(old: Tensor, more: Tensor) -> Tensor:
     return type(old)(old.uop).assign(total)
 
 
-def write(t: Tensor, view: UOp, value: UOp) -> None:
-    """Write a value to a view of a tensor's storage; the tensor and what it is a view of see it."""
+def write(t: Tensor, view: UOp, value: UOp, changes: UOp | None = None) -> None:
+    """Write a value to a view of a tensor's storage; the tensor and what it is a view of see it.
+
+    changes: the part of the view that is another afterwards; None for all of it.
+    """
     steps = steps_to(view, t.uop) or ()
-    beside = _part(t, steps)
+    beside = _part(t, steps if changes is None else steps_to(changes, t.uop) or ())
     for family in families_of(t):
         _write_family(family, steps, value, beside)
 
@@ -253,6 +256,7 @@ def setitem(t: Tensor, indices: Any, v: Any) -> None:
     ensure_stored(t)
     if any(p.kind == "slice" and same_size(*p.box) for p in plan):
         return
+    whole = plan
     plan, inner = _across_shards(t, plan)
     view = slice_view(t, plan)
     if math.prod(view.shape) == 0:
@@ -265,7 +269,7 @@ def setitem(t: Tensor, indices: Any, v: Any) -> None:
         new = _with_elements(view, inner, v)
     else:
         new = operand(view, v, "setitem")
-    write(t, view.uop, new.uop)
+    write(t, view.uop, new.uop, view.uop if inner is None else slice_view(t, whole).uop)
 
 
 def _across_shards(
