@@ -5,6 +5,7 @@ import pathlib
 import sqlite3
 import tarfile
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -193,3 +194,50 @@ def test_files_of_this_machine_are_checked_too(tmp_path: pathlib.Path) -> None:
     assert file.exists(), "what is the user's own is not deleted"
     plain = cache.fetch(str(file), name=tmp_path / "plain.bin", gunzip=True)
     assert plain.read_bytes() == b"words"
+
+
+class Broken(BaseHTTPRequestHandler):
+    """Answers that end before they are whole, or are none."""
+
+    def do_GET(self) -> None:
+        if self.path == "/length":
+            head, body = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n", b"12345"
+        elif self.path == "/chunks":
+            head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+            body = b"5\r\n12345\r\n5\r\n12"
+        elif self.path == "/status":
+            head, body = b"nonsense\r\n", b""
+        else:
+            head, body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n", b"nonsense\r\n"
+        self.wfile.write(head + b"\r\n" + body)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.mark.parametrize("path", ["length", "chunks", "status", "nonsense"])
+def test_a_download_that_breaks_off_leaves_nothing(path: str, tmp_path: pathlib.Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), Broken) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            with pytest.raises(FetchError, match=r"broke off after|cannot fetch"):
+                cache.fetch(f"http://127.0.0.1:{server.server_port}/{path}")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
+
+
+def test_a_download_that_cannot_be_written_leaves_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source.bin"
+    source.write_bytes(b"12345")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        cache.fetch(source.as_uri())
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == [source]

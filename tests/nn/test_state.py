@@ -160,6 +160,13 @@ def header(entries, body=b""):
             "damaged",
         ),
         (header({"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, -4]}}), "damaged"),
+        (header({"x": {"dtype": ["F32"], "shape": [0], "data_offsets": [0, 0]}}), "has type"),
+        (header({"x": {"dtype": {}, "shape": [0], "data_offsets": [0, 0]}}), "has type"),
+        (header({"x": {"dtype": "F32", "shape": [0, 2**70], "data_offsets": [0, 0]}}), "damaged"),
+        (
+            header({"x": {"dtype": "F32", "shape": [2**40, 0, 2**40], "data_offsets": [0, 0]}}),
+            "damaged",
+        ),
         (header({"x": {"dtype": "U8", "shape": [True], "data_offsets": [0, 1]}}, b"x"), "damaged"),
         (header({"x": {"dtype": "U8", "shape": [1.0], "data_offsets": [0, 1]}}, b"x"), "damaged"),
         (header({"x": {"dtype": "U8", "shape": "1", "data_offsets": [0, 1]}}, b"x"), "damaged"),
@@ -336,3 +343,18 @@ def test_metadata_is_strings_as_other_readers_want_it(tmp_path, metadata):
 def test_no_tensor_takes_the_place_of_the_metadata(tmp_path):
     with pytest.raises(FileFormatError, match="keeps its metadata"):
         safe_save({"__metadata__": Tensor([1.0])}, str(tmp_path / "a"))
+
+
+class Node:
+    """A part of a model that knows what it is in."""
+
+
+def test_a_model_that_refers_to_itself_has_each_tensor_once() -> None:
+    model, layer = Node(), Node()
+    model.weight, model.layers, model.me = Tensor([1.0]), [layer, layer], model  # type: ignore[attr-defined]
+    layer.bias, layer.parent = Tensor([2.0]), {"model": model}  # type: ignore[attr-defined]
+    found = nn.state.get_state_dict(model)
+    assert list(found) == ["weight", "layers.0.bias", "layers.1.bias"]
+    endless: list[object] = [Tensor([3.0])]
+    endless.append(endless)
+    assert list(nn.state.get_state_dict(endless)) == ["0"]

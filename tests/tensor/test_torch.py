@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tinylab import Context, Tensor
-from tinylab.errors import ShapeError
+from tinylab.errors import CreationError, ShapeError
 from tinylab.nn import optim
 
 torch = pytest.importorskip("torch")
@@ -237,3 +237,11 @@ def test_interpolation_of_long_axes_finds_its_places(mode: str) -> None:
     right = i * old // new if mode == "nearest" else (2 * i + 1) * old // (2 * new)
     ours = Tensor.arange(old).reshape(1, 1, old).interpolate((new,), mode=mode).numpy()
     np.testing.assert_array_equal(ours[0, 0], right)
+
+
+def test_a_tensor_that_records_a_gradient_is_told_to_be_detached() -> None:
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(CreationError, match="requires grad") as raised:
+        Tensor(x)
+    assert raised.value.help == "give its values: of PyTorch, x.detach()"
+    assert Tensor(x.detach()).tolist() == [1, 1]

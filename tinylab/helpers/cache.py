@@ -270,15 +270,25 @@ def fetch(
     if not (path.is_file() and allow_caching and not getenv("DISABLE_HTTP_CACHE")):
         path.parent.mkdir(parents=True, exist_ok=True)
         data = _download(url, headers, gunzip)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
-            f.write(data)
-        os.replace(f.name, path)
+        _write_whole(path, data)
     try:
         _check_digest(path, url, sha256)
     except FetchError:
         path.unlink()
         raise
     return _unpacked(path) if extract else path
+
+
+def _write_whole(path: pathlib.Path, data: bytes) -> None:
+    """A file that is there whole or not at all."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as f:
+        try:
+            f.write(data)
+            f.flush()
+            os.replace(f.name, path)
+        except BaseException:
+            os.unlink(f.name)
+            raise
 
 
 def _local(
@@ -333,6 +343,7 @@ def _place(
 
 
 def _download(url: str, headers: dict[str, str], gunzip: bool) -> bytes:
+    import http.client
     import urllib.request
 
     request = urllib.request.Request(url, headers={"User-Agent": "tinylab"} | headers)
@@ -340,11 +351,15 @@ def _download(url: str, headers: dict[str, str], gunzip: bool) -> bytes:
         with urllib.request.urlopen(request, timeout=60) as answer:
             data: bytes = answer.read()
             length = answer.headers.get("content-length")
-    except OSError as e:
+    except http.client.IncompleteRead as e:
+        got = len(e.partial)
+        whole = f"{got + e.expected} bytes" if e.expected else "its bytes"
+        raise FetchError(f"{url} broke off after {got} of {whole}", help="try again") from e
+    except (OSError, http.client.HTTPException, ValueError) as e:
         raise FetchError(
-            f"cannot fetch {url}: {e}", help="check the address and the connection"
+            f"cannot fetch {url}: {shown(str(e))}", help="check the address and the connection"
         ) from e
-    if length is not None and int(length) != len(data):
+    if length is not None and length.isdecimal() and int(length) != len(data):
         raise FetchError(f"{url} broke off after {len(data)} of {length} bytes", help="try again")
     return _gunzipped(data, url) if gunzip else data
 

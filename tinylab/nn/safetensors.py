@@ -88,7 +88,11 @@ def _read_one(data: Bytes, begin: int, name: str, info: Any) -> Tensor:
         raise FileFormatError(f"damaged file: the entry of {name!r} is {str(info)[:80]}") from e
     if len(shape) > 64 or not all(type(n) is int and n >= 0 for n in numbers):
         raise FileFormatError(f"damaged file: {name!r} of {shape} in bytes {first} to {last}")
-    if kind not in safe_dtypes:
+    if math.prod(n or 1 for n in shape) * 8 >= 1 << 63:
+        raise FileFormatError(
+            f"damaged file: {name!r} of {shape} has sizes that no memory has places for"
+        )
+    if not isinstance(kind, str) or kind not in safe_dtypes:
         raise FileFormatError(f"{name!r} has type {kind}, which tinylab lacks")
     dtype = safe_dtypes[kind]
     if last - first != math.prod(shape) * dtype.itemsize:

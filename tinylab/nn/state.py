@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from typing import Any
 
 from tinylab.errors import DeviceError, OperandError, ShapeError
@@ -35,13 +34,23 @@ def get_state_dict(obj: Any, prefix: str = "", tensor_type: type = Tensor) -> di
     """The tensors of an object, of its attributes, and of lists and dicts among them, by path.
 
     model with conv.weight and layers[0].bias -> {"conv.weight": …, "layers.0.bias": …}
+
+    What leads back to an object that it is inside of, such as a layer's model, is left out.
     """
+    return _tensors_of(obj, prefix, tensor_type, ())
+
+
+def _tensors_of(
+    obj: Any, prefix: str, tensor_type: type, inside: tuple[int, ...]
+) -> dict[str, Tensor]:
+    """`get_state_dict`; inside: the ids of the objects that this one was found in."""
     if isinstance(obj, tensor_type):
         return {prefix.strip("."): obj}  # type: ignore[dict-item]
+    if id(obj) in inside:
+        return {}
+    inside = (*inside, id(obj))
     if hasattr(obj, "_asdict"):
-        return get_state_dict(obj._asdict(), prefix, tensor_type)
-    if isinstance(obj, OrderedDict):
-        return get_state_dict(dict(obj), prefix, tensor_type)
+        obj = obj._asdict()
     if isinstance(obj, (list, tuple)):
         items: list[tuple[Any, Any]] = list(enumerate(obj))
     elif isinstance(obj, dict):
@@ -51,7 +60,7 @@ def get_state_dict(obj: Any, prefix: str = "", tensor_type: type = Tensor) -> di
     found: dict[str, Tensor] = {}
     for name, value in items:
         if isinstance(value, tensor_type) or not isinstance(value, Tensor):
-            found.update(get_state_dict(value, f"{prefix}{name}.", tensor_type))
+            found.update(_tensors_of(value, f"{prefix}{name}.", tensor_type, inside))
     return found
 
 

@@ -227,7 +227,10 @@ def dtype_of_numpy(array: numpy.ndarray[Any, Any]) -> DType:
 
 
 def array_uop(data: Any, dtype: DType | None, device: str) -> UOp:
-    """A copy of what numpy can make an array of; types that numpy lacks come by DLPack."""
+    """A copy of what numpy can make an array of; types that numpy lacks come by DLPack.
+
+    Raises: CreationError for what does not give its values, such as what records a gradient.
+    """
     import numpy as np
 
     try:
@@ -236,6 +239,11 @@ def array_uop(data: Any, dtype: DType | None, device: str) -> UOp:
         taken = dlpack.take(data) if hasattr(data, "__dlpack__") else None
         if taken is None:
             raise
+    except RuntimeError as error:  # PyTorch's words for a tensor that has a gradient, or is lazy
+        raise CreationError(
+            f"can't create Tensor from a {type(data).__name__}: {shown(str(error))}",
+            help="give its values: of PyTorch, x.detach()" if hasattr(data, "detach") else None,
+        ) from error
     else:
         return numpy_uop(array, dtype, device)
     lying = tuple(taken.shape[i] for i in taken.order)
