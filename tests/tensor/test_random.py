@@ -49,6 +49,15 @@ def test_order_of_realizing_does_not_matter() -> None:
     assert forward == backward
 
 
+def test_threefry_of_tensors_is_that_of_numbers() -> None:
+    counter, key = (
+        Tensor([0, 5, 2**63 + 9], dtype="uint64"),
+        Tensor([7, 0, 2**64 - 1], dtype="uint64"),
+    )
+    pairs = zip(counter.tolist(), key.tolist(), strict=True)
+    assert counter.threefry(key).tolist() == [threefry2x32(c, k) for c, k in pairs]
+
+
 def test_words_are_threefry() -> None:
     """The counter and the key make a key; of it, counter (i, i + n) gives words i and i + n."""
     key, counter = 0x0123456789ABCDEF, 41

@@ -20,6 +20,7 @@ from tinylab.errors import (
     ShapeError,
     StackError,
 )
+from tinylab.opcodes import Ops
 from tinylab.tensor import live
 from tinylab.tensor.older import CREATION
 
@@ -331,3 +332,30 @@ def test_a_bool_is_an_axis_of_one_or_none(index: object) -> None:
     expected = values.copy()
     expected[index] = -1
     np.testing.assert_array_equal(written.numpy(), expected)
+
+
+def test_what_scripts_ask_of_a_shape_and_a_type() -> None:
+    assert Tensor.ones(2, 3).max_shape == (2, 3)
+    assert Tensor.ones(2, 3).max_numel() == 6
+    part = Tensor.ones(4, 3)[: UOp.variable("n", 1, 3)]
+    assert part.max_shape == (3, 3)
+    assert part.max_numel() == 9
+    assert Tensor([1.0]).is_floating_point()
+    assert not Tensor([1]).is_floating_point()
+
+
+def test_to_moves_a_tensor_itself() -> None:
+    t = Tensor([1, 2])
+    t.grad = Tensor([3, 4])
+    assert t.to_("CPU:1") is t
+    assert t.device == "CPU:1"
+    assert t.grad.device == "CPU:1"
+    assert t.tolist() == [1, 2]
+
+
+def test_operands_and_operations_of_nodes() -> None:
+    t = Tensor([1.5, 2.5])
+    assert t.ufix(2).dtype is dtypes.float32
+    assert t.alu(Ops.MUL, t.ufix(2)).tolist() == [3, 5]
+    assert t.const_like(7).tolist() == [7, 7]
+    assert t.alu(Ops.CMPLT, t.const_like(2)).tolist() == [True, False]
