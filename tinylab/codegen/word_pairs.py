@@ -105,7 +105,8 @@ class Words:
         is_long = u.dtype in self.foreign
         row = self.row_of(u)
         if row is not None and (is_long or any(s.dtype in self.foreign for s in u.src)):
-            return row(self, u)
+            found = row(self, u)
+            return found if isinstance(found, Pair) else _in_all_lanes(found, u)
         if not is_long:
             return self.rebuilt(u)
         if u.op is Ops.AFTER or (u.op in _ADDRESSES and u.addrspace is not None):
@@ -232,6 +233,11 @@ class Words:
         if dtypes.is_weak(x.dtype) and (x.vmin < I32.min or x.vmax > I32.max):  # a variable
             raise self.refused(f"an integer from {x.vmin} to {x.vmax}")
         return pair_math.extended(x)
+
+
+def _in_all_lanes(found: UOp, u: UOp) -> UOp:
+    """A value in the lanes that its users expect; a word that is constant has none."""
+    return broadcast_lanes(found, u.shape) if u.op in GroupOp.Elementwise else found
 
 
 def interleaved(x: Pair) -> UOp:
