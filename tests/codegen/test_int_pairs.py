@@ -266,12 +266,12 @@ def test_what_a_gate_closes(device: str, width: int) -> None:
 @pytest.mark.parametrize("device", ["CPU", "PYTHON"])
 def test_a_constant_word_in_lanes(device: str) -> None:
     """The low word of x << 63 is 0 in every lane, also as a value of another type."""
-    i, n = UOp.range(16, 0), 16
+    i, n = UOp.range(64, 0), 64
     x = param(2, n, dtypes.uint64).index(i)
     kernel = sink(
         param(0, n, dtypes.int16).index(i).store((x << 63).cast(dtypes.int16)).end(i),
         param(1, n, dtypes.bool).index(i).store((x << 63).alu(Ops.CMPEQ, x << 40)).end(i),
-        opts=[Opt(UPCAST, 0, 8)],
+        opts=[Opt(UPCAST, 0, 4), Opt(UPCAST, 0, 4)],
     )
     arrays = [np.ones(n, np.int16), np.ones(n, bool), values(dtypes.uint64)[:n]]
     checked(kernel, arrays, device, "ulong")
