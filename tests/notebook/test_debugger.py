@@ -127,7 +127,7 @@ def test_lines_and_kernels_mark_each_other(notebook: Opener, shots: Path) -> Non
     view.locator(".tl-stage.tl-lined").last.click()
     if view.locator(".tl-stage.tl-lined").last.get_attribute("aria-expanded") == "false":
         view.locator(".tl-stage.tl-lined").last.click()
-    view.locator(".tl-stage.tl-lined ~ .tl-pass.tl-lined").last.click()
+    view.locator(".tl-stage.tl-lined + .tl-pass").last.click()
     nb.ready()
     view.locator(".tl-pass.tl-here.tl-lined").wait_for()
     nb.page.wait_for_function(
