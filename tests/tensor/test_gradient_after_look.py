@@ -196,3 +196,18 @@ def test_a_loop_that_looks_holds_no_memory_of_its_past() -> None:
     assert found[0] == pytest.approx(2 - 0.5**steps)
     assert found[1:-steps].tolist() == [1] * (len(found) - 1 - steps)
     assert not found[-steps:].any()
+
+
+@pytest.mark.parametrize("look", [False, True])
+def test_a_value_that_was_read_between_two_writes(look: bool) -> None:
+    """It is kept in memory of its own before the second write, and the loss with it."""
+    w = _parameter()
+    s = w.clone()
+    r = s * 2
+    s.assign(s * w)
+    loss = (s * s).sum() + (r * w).sum()
+    if look:
+        loss.item()
+    loss.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [8, 40, 120]

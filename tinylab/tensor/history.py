@@ -35,12 +35,12 @@ _concerned: weakref.WeakKeyDictionary[Buffer, weakref.WeakSet[UOp]] = weakref.We
 _MOST_LOOKS = 1
 
 
-def note_written(becomes: dict[UOp, UOp], marked: Marked | None) -> None:
-    """Note the writes that a run did.
+def note_written(becomes: dict[UOp, UOp], marked: Marked | None, asked: Iterable[UOp] = ()) -> None:
+    """Note the writes that a run did, and what it computed before them for those who hold it.
 
     marked: after a look, gives the values of the tensors that are parameters. What was written is
     kept then; on top of what an earlier look wrote only where a parameter is below, as each holds
-    the memory of those before it.
+    the memory of those before it. asked: the values that were looked at.
     """
     states = [x for x in becomes if x.op is Ops.AFTER and becomes[x].base.op is Ops.BUFFER]
     places = {x: becomes[x].base for x in states}
@@ -52,8 +52,12 @@ def note_written(becomes: dict[UOp, UOp], marked: Marked | None) -> None:
     for x in states:
         if x not in passed and x.dtype.kind == "float":
             last.setdefault(places[x], []).append(x)
+    known = {*states, *asked} if states else becomes
+    for x in becomes:  # readers of what was there before a write, held by somebody
+        if x not in known and becomes[x].base.op is Ops.BUFFER and x.dtype.kind == "float":
+            last.setdefault(becomes[x].base, [x])
     for buffer, found in last.items():
-        if len(found) == 1 and found[0].shape == buffer.shape:
+        if len(found) == 1 and found[0].max_numel() == buffer.max_numel():
             _keep(buffer, found[0], marked)
 
 
@@ -70,6 +74,8 @@ def _keep(buffer: UOp, state: UOp, marked: Marked) -> None:
     value = _as_value(state)
     if value is None:
         return
+    if value.shape != buffer.shape:
+        value = value._reshape(buffer.shape)
     leaves = [
         x for x in value.toposort(enter_calls=False) if x.op is Ops.BUFFER and not x.is_variable
     ]

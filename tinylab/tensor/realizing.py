@@ -74,7 +74,7 @@ def _realize(wanted: Sequence[TensorCore], runs: list[Run], look: bool) -> None:
             _compute_first(first, found.states, look)
     runs[-1].is_past = True
     settle_counters(becomes)
-    note_written(becomes, _parameters if look else None)
+    note_written(becomes, _parameters if look else None, everything)
     look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)
 
 
