@@ -213,7 +213,7 @@ class MovementMixin(ElementwiseMixin):
         Raises: IndexingError when the last axis comes before the first.
         """
         first, last = self._axis(start_dim), self._axis(end_dim)
-        if last < first:
+        if self.ndim and last < first:
             raise IndexingError(f"flatten: {start_dim=} is axis {first}, after {end_dim=}, {last}")
         middle = _count(self.shape[first : last + 1])
         return self.reshape((*self.shape[:first], middle, *self.shape[last + 1 :]))
