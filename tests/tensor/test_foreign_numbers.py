@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tinylab import Tensor, UOp, Variable, dtypes, nn
-from tinylab.errors import IndexingError, TinylabError
+from tinylab.errors import IndexingError, OperandError, TinylabError
 from tinylab.helpers.kinds import asks_for_numbers
 from tinylab.helpers.plain import plain_arguments
 
@@ -305,3 +305,15 @@ def test_what_bounds_a_slice_is_an_integer() -> None:
     size = Variable("size", 1, 2)
     with pytest.raises(IndexingError, match=r"a slice is made of integers, not 1.5"):
         X[:size][1.5:]
+
+
+def test_a_number_of_numpys_on_the_left_gives_a_tensor():
+    """numpy worked it out, and the gradient was lost."""
+    x = Tensor([1.0, 2.0])
+    y = np.float32(2) * x + np.int64(1) - np.float64(3) / x
+    assert isinstance(y, Tensor)
+    assert y.tolist() == [0.0, 3.5]
+    assert y.sum().gradient(x)[0].tolist() == [5.0, 2.75]
+    assert isinstance(np.sin(x), np.ndarray)
+    with pytest.raises(OperandError, match="ndarray is no operand"):
+        _ = np.ones(2, np.float32) + x

@@ -63,6 +63,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
     """
 
     __slots__ = ()
+    __array_priority__ = 1000  # np.float32(2) * x is ours: an array would have no gradient
 
     @explained
     def __init__(
