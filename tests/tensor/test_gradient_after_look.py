@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -211,3 +212,33 @@ def test_a_value_that_was_read_between_two_writes(look: bool) -> None:
     loss.backward()
     assert w.grad is not None
     assert w.grad.tolist() == [8, 40, 120]
+
+
+@pytest.mark.parametrize("write", ["whole", "part"])
+def test_a_gradient_that_ends_at_memory_written_again_is_told(write: str) -> None:
+    """What the memory held before is gone; in silence the gradient was only a part of it."""
+    x = _parameter()
+    s = (x * 3).clone()
+    s.numpy()
+    if write == "whole":
+        s += x
+    else:
+        s[0] = x[1]
+    loss = (s * s).sum()
+    loss.item()
+    with pytest.warns(
+        UserWarning, match=r"gradients end at memory .* ran the write: call backward"
+    ):
+        loss.backward()
+
+
+def test_values_that_no_parameter_is_below_are_written_in_silence() -> None:
+    x, total = _parameter(), Tensor([0.0, 0.0, 0.0]).realize()
+    for _ in range(2):
+        total += Tensor([1.0, 2.0, 3.0])
+        total.numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (x * total).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2, 4, 6]

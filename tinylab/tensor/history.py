@@ -17,6 +17,7 @@ from tinylab.errors import GradientError
 from tinylab.gradient import placed, views_between
 from tinylab.opcodes import Ops
 from tinylab.tensor.writing import changed
+from tinylab.trace.provenance import user_line
 from tinylab.uop.ops import UOp
 
 Marked = Callable[[], "set[UOp]"]
@@ -33,6 +34,9 @@ _made: weakref.WeakKeyDictionary[UOp, _Made] = weakref.WeakKeyDictionary()
 # By memory: the BUFFERs that lie there, or are made of what lies there.
 _concerned: weakref.WeakKeyDictionary[Buffer, weakref.WeakSet[UOp]] = weakref.WeakKeyDictionary()
 _MOST_LOOKS = 1
+# BUFFERs that were written while they held a value that the new one depends on, as well as on
+# parameters: the line of the look that ran the write.
+_cut: weakref.WeakKeyDictionary[UOp, str] = weakref.WeakKeyDictionary()
 
 
 def note_written(becomes: dict[UOp, UOp], marked: Marked | None, asked: Iterable[UOp] = ()) -> None:
@@ -63,11 +67,12 @@ def note_written(becomes: dict[UOp, UOp], marked: Marked | None, asked: Iterable
 
 def forget(memory: Iterable[Buffer]) -> None:
     """Some memory (bases) is written: what was known of it, and of what is made of it, is over."""
-    if not _made:
+    if not _made and not _cut:
         return
     for m in memory:
         for buffer in _concerned.pop(m, ()):
             _made.pop(buffer, None)
+            _cut.pop(buffer, None)
 
 
 def _keep(buffer: UOp, state: UOp, marked: Marked) -> None:
@@ -79,13 +84,22 @@ def _keep(buffer: UOp, state: UOp, marked: Marked) -> None:
     leaves = [
         x for x in value.toposort(enter_calls=False) if x.op is Ops.BUFFER and not x.is_variable
     ]
-    if buffer in leaves:
-        return
     looks = 1 + max((_made[x].looks for x in leaves if x in _made), default=0)
-    if looks > _MOST_LOOKS and marked().isdisjoint(Unfolded(value).root.toposort()):
-        return
+    if buffer in leaves or looks > _MOST_LOOKS:
+        of_parameters = not marked().isdisjoint(Unfolded(value).root.toposort())
+        if buffer in leaves:
+            if of_parameters:
+                _cut[buffer] = user_line()
+                _concern(buffer, [buffer])
+            return
+        if not of_parameters:
+            return
     _made[buffer] = _Made(value, looks)
-    for m in {m.base for x in (buffer, *leaves) for m in memories_of(x)}:
+    _concern(buffer, [buffer, *leaves])
+
+
+def _concern(buffer: UOp, nodes: Iterable[UOp]) -> None:
+    for m in {m.base for x in nodes for m in memories_of(x)}:
         _concerned.setdefault(m, weakref.WeakSet()).add(buffer)
 
 
@@ -119,9 +133,12 @@ class Unfolded:
 
     def __init__(self, root: UOp) -> None:
         places: dict[UOp, UOp] = {}
-        stack = [root] if _made else []
+        self.cut: set[str] = set()  # lines of looks behind which gradients end
+        stack = [root] if _made or _cut else []
         while stack:
             for x in stack.pop().toposort(enter_calls=False):
+                if x in _cut:
+                    self.cut.add(_cut[x])
                 found = _made.get(x) if x.op is Ops.BUFFER and x not in places else None
                 if found is not None:
                     # A node of its own, so that the way back meets nothing else.

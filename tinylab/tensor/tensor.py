@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -334,6 +335,12 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             first = gradient.cast(self.dtype).uop
         known = set(self.uop.toposort())
         graph = Unfolded(self.uop)
+        for line in sorted(graph.cut):
+            warnings.warn(
+                f"gradients end at memory that held a value and was written: the look at {line} ran "
+                "the write; call backward before the look, or write x = x + y instead of x += y",
+                stacklevel=5,
+            )
         inside = {t: graph.inside(t) for t in targets}
         grads = graph.folded(compute_gradient(graph.root, first, inside.values()))
         found = {t: grads[u] for t, u in inside.items() if u in grads}
