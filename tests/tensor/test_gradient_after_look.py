@@ -227,7 +227,7 @@ def test_a_gradient_that_ends_at_memory_written_again_is_told(write: str) -> Non
     loss = (s * s).sum()
     loss.item()
     with pytest.warns(
-        UserWarning, match=r"gradients end at memory .* ran the write: call backward"
+        UserWarning, match=r"gradients end at memory .* ran the write; call backward"
     ):
         loss.backward()
 
