@@ -337,8 +337,8 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         graph = Unfolded(self.uop)
         for line in sorted(graph.cut):
             warnings.warn(
-                f"gradients end at memory that held a value and was written: the look at {line} ran "
-                "the write; call backward before the look, or write x = x + y instead of x += y",
+                f"gradients end at memory that held a value and was written: the look at {line} "
+                "ran the write; call backward before the look, or write x = x + y instead of x += y",
                 stacklevel=5,
             )
         inside = {t: graph.inside(t) for t in targets}
