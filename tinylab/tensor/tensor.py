@@ -338,7 +338,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         for line in sorted(graph.cut):
             warnings.warn(
                 f"gradients end at memory that held a value and was written: the look at {line} "
-                "ran the write; call backward before the look, or write x = x + y instead of x += y",
+                "ran the write; call backward before the look, or write x = x + y, not x += y",
                 stacklevel=5,
             )
         inside = {t: graph.inside(t) for t in targets}
