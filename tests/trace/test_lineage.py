@@ -1,4 +1,3 @@
-from tinylab import Tensor
 from tinylab.lab.cells import run_cell
 from tinylab.trace.lineage import Lineage
 
@@ -139,14 +138,14 @@ def test_lines_of_equal_programs_stay_with_their_place():
 
 
 def test_the_counter_of_random_numbers_is_of_all_lines_that_drew():
-    Tensor.manual_seed(0)  # a counter of its own: a draw that waits elsewhere reads no part of it
     rec, lineage = lineage_of(
         "from tinygrad import Tensor\n"
         "a = Tensor.rand(8, 8)\n"
         "b = Tensor.rand(8, 8)\n"
         "c = (a @ b).realize()\n"
     )
-    counters = [k for k in rec.kernels if k.reason == "a write in place"]
+    # In place, or in new memory where something waits that may read the old: one number either way.
+    counters = [k for k in rec.kernels if k.name == "E"]
     assert [lineage.kernel_lines(k.id) for k in counters] == [[2, 3]]
     assert [lineage.kernel_methods(k.id) for k in counters] == [["rand"]]
 
