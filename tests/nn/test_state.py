@@ -348,11 +348,15 @@ def test_no_tensor_takes_the_place_of_the_metadata(tmp_path):
 class Node:
     """A part of a model that knows what it is in."""
 
+    def __init__(self, **parts: object) -> None:
+        self.__dict__.update(parts)
+
 
 def test_a_model_that_refers_to_itself_has_each_tensor_once() -> None:
-    model, layer = Node(), Node()
-    model.weight, model.layers, model.me = Tensor([1.0]), [layer, layer], model  # type: ignore[attr-defined]
-    layer.bias, layer.parent = Tensor([2.0]), {"model": model}  # type: ignore[attr-defined]
+    layer = Node(bias=Tensor([2.0]))
+    model = Node(weight=Tensor([1.0]), layers=[layer, layer])
+    vars(model)["me"] = model
+    vars(layer)["parent"] = {"model": model}
     found = nn.state.get_state_dict(model)
     assert list(found) == ["weight", "layers.0.bias", "layers.1.bias"]
     endless: list[object] = [Tensor([3.0])]

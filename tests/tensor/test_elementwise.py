@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -359,7 +360,7 @@ def test_the_slope_of_cosh_keeps_its_digits_near_0(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("remainder", [Tensor.fmod, Tensor.mod])
-def test_the_slope_of_a_remainder_is_1_at_0_too(remainder) -> None:  # type: ignore[no-untyped-def]
+def test_the_slope_of_a_remainder_is_1_at_0_too(remainder: Callable[..., Tensor]) -> None:
     x, y = Tensor([0.0, -0.0, 3.0, -1.5]), Tensor([3.0, 2.0, 3.0, 2.0])
     (grad,) = remainder(x, y).sum().gradient(x)
     assert grad.tolist() == [1.0] * 4

@@ -86,9 +86,10 @@ class Live:
         # One that has gone may still be there: a Ctrl-C in the midst of `gone` ends it.
         if known is None or known() is not tensor:
             refs, unfiled, drop = self._refs, self._new, self._drop
+            at_exit = sys.is_finalizing  # then the names of modules are gone
 
             def gone(ref: object) -> None:
-                if refs.get(key) is ref and not sys.is_finalizing():
+                if refs.get(key) is ref and not at_exit():
                     unfiled.pop(key, None)
                     drop(key)
                     refs.pop(key, None)

@@ -32,6 +32,7 @@ from tinylab.tensor.creation import TensorCreation
 from tinylab.tensor.data import buffer_uop, pack
 from tinylab.tensor.held import live, mark_of
 from tinylab.tensor.noting import made_of
+from tinylab.tensor.waiting import storage_looked_at
 from tinylab.trace.provenance import Frame, user_frames
 from tinylab.trace.record import active
 from tinylab.uop.ops import UOp
@@ -89,9 +90,10 @@ class Stream:
         return take_back
 
     def has_readers(self, below: dict[UOp, None]) -> bool:
-        """Whether values wait that may read the counter and are not among these nodes."""
+        """Whether values wait that read the counter and are not among these nodes."""
         waiting = live.to_compute(lambda uop: to_store(uop) is None, [mark_of(self.counter)])
-        return any(t.uop not in below for t in waiting)
+        buffer = buffer_below(self.counter)
+        return any(t.uop not in below and buffer in storage_looked_at(t.uop).all for t in waiting)
 
 
 def _one_word(value: int, device: str) -> UOp:
