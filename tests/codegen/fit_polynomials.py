@@ -69,6 +69,18 @@ def show(name: str, f: Any, weight: Any, lo: Any, hi: Any, degree: int) -> None:
     print("   ", ", ".join(repr(float(x)) for x in reversed(c)))
 
 
+def _log_rest(z: mp.mpf) -> mp.mpf:
+    """(3 atanh(s) / s - 3 - z) / z**2 of z = s*s."""
+    if z <= 1e-12:
+        return mp.mpf(3) / 5
+    return (mp.atanh(mp.sqrt(z)) * 3 / mp.sqrt(z) - 3 - z) / z**2
+
+
+def _atan(z: mp.mpf) -> mp.mpf:
+    """atan(x) / x of z = x*x."""
+    return mp.atan(mp.sqrt(z)) / mp.sqrt(z) if z > 1e-20 else 1 - z / 3
+
+
 def main() -> None:
     one = lambda x: mp.mpf(1)  # noqa: E731
     ln2 = mp.log(2)
@@ -85,12 +97,9 @@ def main() -> None:
     g = lambda z: mp.log((1 + mp.sqrt(z)) / (1 - mp.sqrt(z)), 2) / mp.sqrt(z) if z else 2 / ln2  # noqa: E731
     show("log2 f64", g, one, 0, 0.02944, 8)
     # 3/2 log((1 + s) / (1 - s)) / s = 3 + z + z*z*p(z) with z = s*s
-    f = lambda z: mp.atanh(mp.sqrt(z)) * 3 / mp.sqrt(z) - 3 - z  # noqa: E731
-    g = lambda z: f(z) / z**2 if z > 1e-12 else mp.mpf(3) / 5  # noqa: E731
-    show("pow f64", g, lambda z: z**2 + mp.mpf(10) ** -12, 0, 0.02944, 6)
+    show("pow f64", _log_rest, lambda z: z**2 + mp.mpf(10) ** -12, 0, 0.02944, 6)
     # atan(x) = x p(x*x), p(0) = 1
-    f = lambda z: mp.atan(mp.sqrt(z)) / mp.sqrt(z) if z > 1e-20 else 1 - z / 3  # noqa: E731
-    show("atan f32", f, lambda z: 1 / f(z), 0, 0.1837, 6)
+    show("atan f32", _atan, lambda z: 1 / _atan(z), 0, 0.1837, 6)
     # erf(x) = x + x p(x*x); log(erfc(t)) = t p(t) - t*t, and erfc itself to 4e-5 for gradients
     f = lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1 if z > 1e-20 else 2 / mp.sqrt(mp.pi) - 1  # noqa: E731
     show("erf f32", f, lambda z: 1 / (f(z) + 1), 0, 0.81, 5)
