@@ -15,14 +15,12 @@ from typing import Any, NamedTuple
 from tinylab.errors import ScheduleError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.effects import buffer_below, copied_first, is_write, written_slots
-from tinylab.schedule.views import window_of
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp, rebuild
 
 _REASON = "its old content is still needed after it is overwritten"
 _RIVAL = "another write starts from the same content"
 _OWN_TARGET = "a kernel written by hand reads what it writes"
-_PIECES = "a kernel written by hand writes several pieces of one buffer"
 
 
 def storage_of(view: UOp) -> UOp:
@@ -175,59 +173,40 @@ def _bits(mask: int) -> Iterator[int]:
 _STORAGE = GroupOp.Movement | {Ops.BITCAST, Ops.AFTER}
 
 
-# A call and one of its arguments.
-_Use = tuple[UOp, UOp]
-
-
-def _arguments(
-    call: UOp, written: dict[UOp, UOp], read: dict[UOp, UOp], pieces: dict[_Use, UOp]
-) -> Iterator[UOp]:
+def _arguments(call: UOp, written: dict[UOp, UOp], read: dict[UOp, UOp]) -> Iterator[UOp]:
     """A call's sources with copies for what it only reads; a body stays what it is."""
     yield call.src[0]
     slots = written_slots(call.src[0])
     targets = {buffer_below(a) for n, a in enumerate(call.src[1:]) if n in slots}
     for n, a in enumerate(call.src[1:]):
         if n in slots:
-            yield pieces.get((call, a), written[a])
+            yield written[a]
         elif buffer_below(a) in targets:
             yield make(Ops.CONTIGUOUS, a.dtype, (read[a],), copied_first(_OWN_TARGET, a))
         else:
             yield read[a]
 
 
-def _targets_meet(order: Iterable[UOp]) -> tuple[bool, list[_Use]]:
-    """(whether some kernel is given one buffer to write and to read, pieces of one that it writes).
+def _targets_meet(order: Iterable[UOp]) -> bool:
+    """Whether some kernel is given one buffer both to write and, as another argument, to read.
 
-    Raises: ScheduleError where it is to write the same elements as two arguments.
+    Raises: ScheduleError where it is to write one buffer as two arguments.
     """
-    found, pieces = False, []
+    found = False
     for call in order:
         if call.op is not Ops.CALL:
             continue
-        slots = written_slots(call.src[0])
-        of: dict[UOp, list[UOp]] = {}
-        for n, a in enumerate(call.src[1:]):
-            if n in slots:
-                of.setdefault(buffer_below(a), []).append(a)
-        shared = [views for views in of.values() if len(views) > 1]
-        if not all(map(_are_apart, shared)):
+        buffers = [buffer_below(a) for a in call.src[1:]]
+        slots = sorted(written_slots(call.src[0]))
+        targets = [buffers[n] for n in slots if n < len(buffers)]
+        if len(set(targets)) < len(targets):
             raise ScheduleError(
-                f"kernel {_name(call)!r} writes its arguments {sorted(slots)}, and two of them are "
-                "one buffer",
+                f"kernel {_name(call)!r} writes its arguments {slots}, and two of them are one "
+                "buffer",
                 help="give it a tensor of its own for each output, such as a .clone()",
             )
-        pieces += [(call, a) for views in shared for a in views]
-        others = (a for n, a in enumerate(call.src[1:]) if n not in slots)
-        found = found or any(buffer_below(a) in of for a in others)
-    return found, pieces
-
-
-def _are_apart(views: Sequence[UOp]) -> bool:
-    """Whether views of one buffer are pieces of it that have no element in common."""
-    windows = [window_of(v) for v in views]
-    found = sorted((w.offset, w.offset + w.size) for w in windows if w is not None)
-    apart = all(end <= start for (_, end), (start, _) in itertools.pairwise(found))
-    return apart and len(found) == len(views)
+        found = found or any(b in targets for n, b in enumerate(buffers) if n not in slots)
+    return found
 
 
 def _name(call: UOp) -> str:
@@ -304,25 +283,18 @@ def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
         order = list(sink.toposort(enter_calls=False))
         writes = _writes(order)
     clashing = _conflicts(order, writes) if writes else set()
-    meet, shared = _targets_meet(order)
-    if not clashing and not meet and not shared:
+    if not clashing and not _targets_meet(order):
         return sink
     states = set(writes)
     read: dict[UOp, UOp] = {}  # node -> what reads it now, perhaps the copy
     written: dict[UOp, UOp] = {}  # node -> the storage itself, as the target of a write
-    pieces: dict[_Use, UOp] = {}  # what is written instead of a piece
     for x in order:
         if x.op is Ops.CALL:
-            for a in (a for call, a in shared if call is x):
-                pieces[x, a] = make(Ops.CONTIGUOUS, a.dtype, (read[a],), copied_first(_PIECES, a))
-            read[x] = written[x] = rebuild(x, tuple(_arguments(x, written, read, pieces)))
+            read[x] = written[x] = rebuild(x, tuple(_arguments(x, written, read)))
             continue
         more = tuple(read[s] for s in x.src[1:])
         as_target = x.op in _STORAGE or x.op is Ops.STORE
-        stored = x
-        if as_target:
-            target = next((pieces[u] for s in x.src[1:] if (u := (s, x.src[0])) in pieces), None)
-            stored = _with(x, (written[x.src[0]] if target is None else target, *more))
+        stored = _with(x, (written[x.src[0]], *more)) if as_target else x
         if x.op is Ops.STORE or x in states:
             new = stored
         else:
