@@ -283,7 +283,8 @@ def keep_old_values(sink: UOp, ctx: Any = None) -> UOp:
         order = list(sink.toposort(enter_calls=False))
         writes = _writes(order)
     clashing = _conflicts(order, writes) if writes else set()
-    if not clashing and not _targets_meet(order):
+    meet = _targets_meet(order)
+    if not clashing and not meet:
         return sink
     states = set(writes)
     read: dict[UOp, UOp] = {}  # node -> what reads it now, perhaps the copy

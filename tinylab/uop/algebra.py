@@ -296,7 +296,7 @@ class AlgebraMethods(OpMixin):
         found = {u.arg.name: u for u in self.toposort() if u.is_variable}
         for r in self.toposort():
             if r.op is Ops.RANGE and r.arg[-1] is AxisType.DEVICE:
-                found["_device_num"] = self._counter("_device_num", 0, r.vmax)
+                found["_device_num"] = self._variable_of_any_name("_device_num", 0, r.vmax)
         return [found[name] for name in sorted(found)]
 
     def sym_infer(self: UOp, var_vals: dict[str, int]) -> int:

@@ -121,10 +121,10 @@ class BuildMethods(MoveMethods):
         Raises: SymbolicError for a name that is no string, and for bounds that hold no number.
         """
         check_variable(name, min_val, max_val, dtype)
-        return BuildMethods._counter(name, min_val, max_val, dtype, multiple_of, param)
+        return BuildMethods._variable_of_any_name(name, min_val, max_val, dtype, multiple_of, param)
 
     @staticmethod
-    def _counter(
+    def _variable_of_any_name(
         name: str,
         min_val: Any,
         max_val: Any,
