@@ -477,6 +477,43 @@ def test_an_input_that_is_written_state_is_both_at_each_call(jit: int):
             assert step(numbers(7)).item() == 70.0
 
 
+@pytest.mark.parametrize("jit", [0, 1, 2])
+@pytest.mark.parametrize("view", [lambda t: t[:], Tensor.contiguous, Tensor.detach])
+def test_a_view_that_is_older_than_a_write_is_the_argument_of_a_capture(
+    jit: int, view: Callable[[Tensor], Tensor]
+):
+    state, x = numbers(0), numbers(1, 2)
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        state.assign(state + x.sum())
+        return x * 1
+
+    with Context(JIT=jit):
+        assert step(x).tolist() == [1.0, 2.0]
+        older = view(x)
+        x += 1  # waits until the capture
+        assert step(older).tolist() == [1.0, 2.0]
+        assert step(numbers(100, 200)).tolist() == [100.0, 200.0]
+        assert state.item() == 3 + 3 + 300
+
+
+@pytest.mark.parametrize("jit", [0, 1, 2])
+def test_a_view_that_kept_its_value_is_written_by_a_capture_and_not_by_replays(jit: int):
+    x, other = numbers(1, 2), numbers(10, 20)
+    whole = x[:]
+
+    @TinyJit
+    def add(x: Tensor) -> None:
+        x += 1
+
+    with Context(JIT=jit):
+        for t in (x, whole, other):
+            add(t)
+        assert other.tolist() == [11.0, 21.0]
+        assert whole.tolist() == x.tolist() == [2.0, 3.0]
+
+
 def test_written_state_that_becomes_an_input_is_refused():
     w = numbers(0)
 

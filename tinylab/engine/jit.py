@@ -177,6 +177,8 @@ class TinyJit(Generic[P, R]):
             before = found_before(roots)
         with ExitStack() as stack:
             watching = [stack.enter_context(around()) for around in around_capture]
+            # Writes that waited are done by now: a view that is older may lie somewhere else.
+            inputs = inputs_of(args, kwargs, bound)
             # What is computed once stays where it is: each value has memory of its own first.
             planner = Context(NO_MEMORY_PLANNER=1 if self.prune else NO_MEMORY_PLANNER.value)
             with planner, captured() as capture, _watched_boxes() as boxes:
