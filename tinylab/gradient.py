@@ -368,7 +368,7 @@ def _flows(x: UOp) -> bool:
 
 def _reaches(root: UOp, targets: set[UOp]) -> tuple[list[UOp], set[UOp]]:
     """(all nodes through which gradients may flow, sources first; those above a target)."""
-    order = list(root.toposort(_gate, enter_calls=False))
+    order = list(root.toposort(gradients_pass, enter_calls=False))
     above: set[UOp] = set()
     for x in order:
         if x in targets or any(s in above for s in x.src):
@@ -376,7 +376,8 @@ def _reaches(root: UOp, targets: set[UOp]) -> tuple[list[UOp], set[UOp]]:
     return order, above
 
 
-def _gate(x: UOp) -> bool:
+def gradients_pass(x: UOp) -> bool:
+    """Whether gradients may go on below a node."""
     through = x.op in (Ops.STORE, Ops.CAST, Ops.CALL, Ops.FUNCTION, Ops.SINK)
     return x.op is not Ops.DETACH and (x.dtype.kind == "float" or through)
 

@@ -227,7 +227,7 @@ def test_a_gradient_that_ends_at_memory_written_again_is_told(write: str) -> Non
     loss = (s * s).sum()
     loss.item()
     with pytest.warns(
-        UserWarning, match=r"gradients end at memory .* ran the write; call backward"
+        UserWarning, match=r"gradients end at memory .* ran a write to it; call backward"
     ):
         loss.backward()
 
@@ -242,3 +242,100 @@ def test_values_that_no_parameter_is_below_are_written_in_silence() -> None:
         (x * total).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [2, 4, 6]
+
+
+def _add_one(x: Tensor, _: Tensor) -> Tensor:
+    x += 1
+    return x
+
+
+def _held(x: Tensor, _: Tensor) -> Tensor:
+    y = (x * 2).contiguous()
+    y.sum().item()
+    x.assign(Tensor([9.0, 9.0, 9.0]))
+    x.sum().item()
+    return y
+
+
+def _other_memory(x: Tensor, _: Tensor) -> Tensor:
+    y = Tensor.zeros(3).contiguous().realize()
+    y.assign(x * 3)
+    y.sum().item()
+    x.assign(Tensor([9.0, 9.0, 9.0]))
+    x.sum().item()
+    return y
+
+
+def _waiting(x: Tensor, w: Tensor) -> Tensor:
+    y = x * w
+    x.assign(Tensor([9.0, 9.0, 9.0])).realize()
+    return y
+
+
+def _replayed(x: Tensor, w: Tensor) -> Tensor:
+    step = TinyJit(lambda: x.assign(x + 1).realize())
+    for _ in range(2):
+        step()
+    y = x * w
+    step()
+    return y
+
+
+@pytest.mark.parametrize("begin", ["zeros", "ones"])
+@pytest.mark.parametrize("lose", [_add_one, _held, _other_memory, _waiting, _replayed])
+def test_lost_gradients_are_told(begin: str, lose: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """Where what a value was made of is gone; PyTorch refuses `backward` there."""
+    w = _parameter()
+    x = getattr(Tensor, begin)(3).contiguous().realize()
+    x += w
+    x.sum().item()
+    y = lose(x, w)
+    with pytest.warns(UserWarning, match="gradients end at memory"):
+        (y * y).sum().backward()
+
+
+def test_what_is_read_before_a_write_of_the_same_run_is_not_worked_out_of_the_new_value() -> None:
+    """It gave [9, 9, 9]."""
+    w, x = _parameter(), Tensor.ones(3).contiguous().realize()
+    y = x * w
+    x.assign(Tensor([9.0, 9.0, 9.0]))
+    x.sum().item()
+    with pytest.warns(UserWarning, match="gradients end at memory"):
+        y.sum().backward()
+    assert w.grad is None
+
+
+def test_detached_values_are_written_in_silence() -> None:
+    """A running mean, a target network: no gradient goes through what they hold."""
+    w, mean = _parameter(), Tensor.zeros(3).contiguous().realize()
+    count = Tensor.zeros(3).contiguous().realize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            h = w * w
+            mean.assign(mean * 0.9 + h.detach() * 0.1)
+            count += (h > 2).cast("float32")
+            loss = (h * mean.detach()).sum() + (h * count).sum()
+            loss.item()
+            w.grad = None
+            loss.backward()
+    assert w.grad is not None
+    m = X * X * (0.1 * (1 + 0.9 + 0.81))
+    np.testing.assert_allclose(w.grad.numpy(), 2 * X * (m + np.array([0, 3, 3])), rtol=1e-5)
+
+
+def test_a_parameter_that_is_made_of_others_is_written_in_silence() -> None:
+    """Each step of one parameter depends on the other: gradients are meant to end at both."""
+    a, b = _parameter(), Tensor([3.0, 4.0, 5.0]).is_param_()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            a.grad = b.grad = None
+            loss = (a * b).sum()
+            loss.backward()
+            assert a.grad is not None
+            a.assign(a - a.grad * 0.5)
+            loss.item()
+            a.numpy()
+    assert b.grad is not None
+    assert b.grad.tolist() == (X - np.array([3.0, 4.0, 5.0])).tolist()

@@ -7,22 +7,24 @@ reads: the write goes on, and only who asks for that value hears what is wrong w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
+from tinylab.device import Buffer
 from tinylab.dtype import dtypes, strong_dtype
 from tinylab.engine.locking import alone
 from tinylab.engine.outcome import Run
 from tinylab.engine.realize import ReadersFirst, kept_copy, realize_uops, to_store
 from tinylab.errors import AllocationError, TinylabError
 from tinylab.opcodes import Ops
-from tinylab.schedule.effects import copied_first
+from tinylab.schedule.effects import buffer_below, copied_first
 from tinylab.schedule.keep_old_values import read_instead
 from tinylab.tensor.core import TensorCore
 from tinylab.tensor.held import live, mark_of
-from tinylab.tensor.history import note_written
+from tinylab.tensor.history import note_kept, note_written
 from tinylab.tensor.noting import note_realized
 from tinylab.tensor.random import counters_of, drawn_streams, settle_counters
 from tinylab.tensor.unfinished import look_at_memory, looks_at, take_over
+from tinylab.tensor.waiting import memory_under
 from tinylab.uop.intern import make
 from tinylab.uop.ops import UOp
 
@@ -74,12 +76,8 @@ def _realize(wanted: Sequence[TensorCore], runs: list[Run], look: bool) -> None:
             _compute_first(first, found.states, look)
     runs[-1].is_past = True
     settle_counters(becomes)
-    note_written(becomes, _parameters if look else None, everything)
+    note_written(becomes, look, everything)
     look_at_memory([*wanted, *_concerned(roots, becomes)], becomes)
-
-
-def _parameters() -> set[UOp]:
-    return {t.uop for t in live if t.is_param}
 
 
 def _needs_memory(t: TensorCore) -> bool:
@@ -127,7 +125,7 @@ def _compute_apart(t: TensorCore, states: Sequence[UOp], look: bool) -> None:
         if reader.op is Ops.AFTER:
             realize_all([t], look)
         else:
-            keep(t)
+            keep(t, {m for x in states for m in memory_under(buffer_below(x))})
             look_at_memory(live, {reader: t.uop})
     except Exception as error:
         if not states:
@@ -135,12 +133,13 @@ def _compute_apart(t: TensorCore, states: Sequence[UOp], look: bool) -> None:
         set_aside(reader, states, error)
 
 
-def keep(t: TensorCore) -> None:
-    """Give a tensor its value in memory of its own."""
+def keep(t: TensorCore, written: Set[Buffer]) -> None:
+    """Give a tensor its value in memory of its own, before other memory (bases) is written."""
     uop = t.uop
     kept = TensorCore._from_uop(kept_copy(uop.cast(strong_dtype(uop.dtype))))
     realize_all([kept])
     looks_at(t, kept.uop.cast(uop.dtype))
+    note_kept(kept.uop.base, uop, written)
 
 
 def set_aside(reader: UOp, states: Iterable[UOp], why: Exception) -> None:

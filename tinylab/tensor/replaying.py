@@ -54,10 +54,10 @@ def _meets(nodes: Iterable[UOp], memory: Set[Buffer]) -> bool:
     return any(m.base in memory for x in nodes if x._buffer is not None for m in memories_of(x))
 
 
-def _compute(t: Tensor, how: Callable[[Tensor], None], memory: Set[Buffer]) -> None:
+def _compute(t: Tensor, how: Callable[[Tensor, Set[Buffer]], None], memory: Set[Buffer]) -> None:
     """Compute a tensor; where that is not possible, it gets a copy of what it reads out of some."""
     try:
-        how(t)
+        how(t, memory)
     except Exception as error:
         read = [x for x in storage_looked_at(t.uop).all if _meets([x], memory)]
         set_aside(t.uop, read, error)
@@ -84,7 +84,7 @@ def keep_order(replay: Replay) -> None:
         if t in replay.followers or _follows(t, replay, given):
             continue
         if not replay.written.isdisjoint(memory_under(t.uop)):
-            keep(t)
+            keep(t, replay.written)
     for writes in replay.followers.writes:
         writes(replay.given)
 
@@ -94,7 +94,7 @@ def _write_before(t: Tensor, replay: Replay) -> None:
     if _meets(storage_looked_at(t.uop).targets, replay.used):
         realize_all([t])  # what the replay reads or overwrites: it cannot go on without
     else:
-        _compute(t, lambda t: realize_all([t]), replay.written)
+        _compute(t, lambda t, _: realize_all([t]), replay.written)
 
 
 def _follows(t: Tensor, replay: Replay, given: Set[int]) -> bool:

@@ -337,8 +337,8 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         graph = Unfolded(self.uop)
         for line in sorted(graph.cut):
             warnings.warn(
-                f"gradients end at memory that held a value and was written: the look at {line} "
-                "ran the write; call backward before the look, or write x = x + y, not x += y",
+                f"gradients end at memory that held a value they go through: {line} ran a write "
+                "to it; call backward before, or write x = x + y, not x += y",
                 stacklevel=5,
             )
         inside = {t: graph.inside(t) for t in targets}
@@ -355,8 +355,9 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
 
         A look at values (`item`, `numpy`, …) cuts off no gradient, `realize` does: what lies in
         memory is a leaf. So is, after a look, what was written into memory that held a value before
-        (realised, or looked at) and depends on that value; and, where no parameter is below, what
-        was made of what an earlier look found written.
+        and depends on that value, and what was made of memory that is overwritten by then: a
+        warning says where that ends the gradients of parameters. And so is, where no parameter is
+        below, what was made of what an earlier look found written.
 
         Raises: ScalarGradientError without `gradient` unless there is one value.
         """

@@ -92,7 +92,7 @@ def _take_over(run: Run, tensors: Sequence[TensorCore], error: BaseException) ->
         known = {x for x in becomes if not is_write(x)}
         _mark_lost(run, tensors, begun, known, error)
     run.is_past = True
-    note_written(becomes, None)
+    note_written(becomes, look=False)
     settle_counters(becomes)
     look_at_memory(tensors, becomes)
 
