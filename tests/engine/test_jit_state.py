@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from collections.abc import Callable
 
 import pytest
 
-from tinylab import Tensor, TinyJit, Variable
+from tinylab import Context, GlobalCounters, Tensor, TinyJit, Variable
 from tinylab.errors import JitError, ShapeError
 
 
@@ -101,3 +102,51 @@ def test_a_replay_holds_boxes_against_its_variables(saved: bool):
     with pytest.raises(ShapeError, match=r"its variables make it 7 to 9 of 8"):
         step(x, at.bind(7))
     assert step(x, at.bind(5)).tolist() == [5.0, 6.0]
+
+
+@pytest.mark.parametrize("jit", [0, 1, 2])
+@pytest.mark.parametrize("where", ["between", "inside"])
+def test_a_seed_reaches_replays(jit: int, where: str):
+    """They read the key and the counter in memory, and what waits there keeps its numbers."""
+
+    @TinyJit
+    def draw(x: Tensor) -> Tensor:
+        if where == "inside":
+            Tensor.manual_seed(3)
+        return (x + Tensor.rand(3)).realize()
+
+    def calls(n: int) -> list[list[float]]:
+        return [draw(Tensor([0.0, 0.0, 0.0]).realize()).tolist() for _ in range(n)]
+
+    with Context(JIT=jit):
+        Tensor.manual_seed(3)
+        Tensor.manual_seed(3)
+        first = calls(4)
+        other = Tensor.rand(3)
+        Tensor.manual_seed(3)
+        assert calls(4) == first
+        Tensor.manual_seed(4)
+        assert (calls(1) == first[:1]) == (where == "inside")
+        Tensor.manual_seed(3)
+        plain = [Tensor.rand(3).tolist() for _ in range(5)]
+    assert first == (plain[:4] if where == "between" else [plain[0]] * 4)
+    assert other.tolist() == plain[4 if where == "between" else 1]
+
+
+def test_a_captured_function_that_is_gone_leaves_seeds_alone():
+    """While it is there, a seed is written to its memory, and what reads that is computed first."""
+    draw = TinyJit(lambda: Tensor.rand(3).realize())
+    for _ in range(3):
+        draw()
+    for kept in (True, False):
+        if not kept:
+            del draw
+            gc.collect()
+        waits = Tensor.rand(4).sum()
+        before = GlobalCounters.kernel_count
+        Tensor.manual_seed(1)
+        first = Tensor.rand(2)
+        assert (GlobalCounters.kernel_count > before) == kept
+        assert 0 < waits.item() < 4
+        Tensor.manual_seed(1)
+        assert Tensor.rand(2).tolist() == first.tolist()

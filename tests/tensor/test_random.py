@@ -113,7 +113,7 @@ def test_numbers_are_those_that_tinygrad_gives(expression: str, seed: int) -> No
 
 
 def test_draws_over_time_are_those_that_tinygrad_gives() -> None:
-    """Also: a captured function goes on with its own stream when another seed is set."""
+    """Captured functions draw what tinygrad draws without them, after another seed too."""
     found = drawn.draw_over_time(Tensor, TinyJit)
     for what, numbers in GIVEN["over time"].items():
         assert found[what] == numbers, what

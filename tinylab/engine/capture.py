@@ -41,7 +41,7 @@ class CapturedStep:
         return self.step.ins
 
 
-@dataclass
+@dataclass(eq=False)
 class Capture:
     """The steps that ran while this was open, in order."""
 

@@ -14,9 +14,11 @@ import math
 import operator
 import threading
 import time
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tinylab.device import Buffer
 from tinylab.dtype import DTypeLike, dtypes, to_dtype
 from tinylab.engine.capture import open_captures
 from tinylab.engine.locking import alone
@@ -32,7 +34,7 @@ from tinylab.tensor.creation import TensorCreation
 from tinylab.tensor.data import buffer_uop, pack
 from tinylab.tensor.held import live, mark_of
 from tinylab.tensor.noting import made_of
-from tinylab.tensor.waiting import storage_looked_at
+from tinylab.tensor.waiting import memory_under, storage_looked_at
 from tinylab.trace.provenance import Frame, user_frames
 from tinylab.trace.record import active
 from tinylab.uop.ops import UOp
@@ -41,18 +43,33 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+# Does writes, and gives what they became.
+Compute = Callable[[Sequence[UOp]], Sequence[UOp]]
+
+
 class Stream:
     """One device and thread: a key, a counter buffer, and how many numbers were drawn since."""
 
     def __init__(self, seed: int, device: str, which: bytes) -> None:
-        low = int.from_bytes(hashlib.sha256(which).digest()[-4:], "big")
-        self.key = _one_word((seed & 0xFFFFFFFF) << 32 | low, device)
-        self.counter = _one_word(0, device)
+        self.device = device
+        self.key, self.counter = _beginning(seed, device, which)
         self.drawn = 0
-        # Whether replays move the counter on: then it stays in that memory, or they and what is
-        # drawn elsewhere would be the same numbers.
-        self.is_captured = False
+        # The captures that use this memory, or the followers of one: what lives as long.
+        self.captured_by: weakref.WeakSet[Any] = weakref.WeakSet()
         self._drawn_by: list[tuple[Frame, ...]] = []
+
+    def forget_draws(self) -> None:
+        """Whoever draws next starts again."""
+        self.drawn = 0
+        self._drawn_by.clear()
+
+    def restart(self, seed: int, which: bytes, compute: Compute) -> None:
+        """Start again from a seed in the same memory, which captured functions read."""
+        start = _beginning(seed, self.device, which)
+        places = self.key, self.counter
+        writes = [x.after(x.store(new)) for x, new in zip(places, start, strict=True)]
+        self.key, self.counter = compute(writes)
+        self.captured_by.update(open_captures())
 
     def take(self, words: int) -> UOp:
         """The counter of a draw of so many words."""
@@ -96,10 +113,17 @@ class Stream:
         return any(t.uop not in below and buffer in storage_looked_at(t.uop).all for t in waiting)
 
 
+def _beginning(seed: int, device: str, which: bytes) -> tuple[UOp, UOp]:
+    """(a key, a counter), each a buffer of one word."""
+    low = int.from_bytes(hashlib.sha256(which).digest()[-4:], "big")
+    return _one_word((seed & 0xFFFFFFFF) << 32 | low, device), _one_word(0, device)
+
+
 def _one_word(value: int, device: str) -> UOp:
     return buffer_uop(pack([value], dtypes.uint64), dtypes.uint64, (1,), device)
 
 
+_IN_THREAD = " in thread "
 _thread_numbers = itertools.count(1)
 
 
@@ -108,7 +132,7 @@ class _Own(threading.local):
 
     def __init__(self) -> None:
         main = threading.current_thread() is threading.main_thread()
-        self.suffix = "" if main else f" in thread {next(_thread_numbers)}"
+        self.suffix = "" if main else f"{_IN_THREAD}{next(_thread_numbers)}"
 
 
 _own = _Own()
@@ -120,22 +144,43 @@ class TensorRandom(TensorCreation):
     __slots__ = ()
 
     _seed: ClassVar[int] = int(time.time() * 1000) & 0xFFFFFFFF
+    # By device and thread, in the order in which they were drawn from since a seed was set.
     _streams: ClassVar[dict[str, Stream]] = {}
+    # Those in memory that captured functions read, and that nobody has drawn from since.
+    _due: ClassVar[dict[str, Stream]] = {}
+
+    if TYPE_CHECKING:
+
+        def realize(self, *lst: Self) -> Self:
+            """Compute the values."""
+            ...
+
+    @classmethod
+    def _computed(cls, uops: Sequence[UOp]) -> list[UOp]:
+        """What values, of which there is one, look at when they are computed."""
+        tensors = [cls._from_uop(u) for u in uops]
+        tensors[0].realize(*tensors[1:])
+        return [t.uop for t in tensors]
 
     @staticmethod
     @alone
     def manual_seed(seed: int = 0) -> None:
         """Start all random numbers from a seed: the same calls give the same numbers.
 
-        They are tinygrad's for that seed, of which the low 32 bits count. A function that TinyJit
-        has captured goes on with the numbers that it began with.
+        They are tinygrad's for that seed, of which the low 32 bits count. Functions that TinyJit
+        has captured start again too.
 
         Raises: OperandError for a seed that is no integer.
         """
         if not hasattr(seed, "__index__"):
             raise OperandError(f"manual_seed: a seed is an integer, not {seed!r}")
         TensorRandom._seed = operator.index(seed)
-        TensorRandom._streams.clear()
+        streams = TensorRandom._streams
+        for name, stream in streams.items():
+            stream.forget_draws()
+            if stream.captured_by or open_captures():
+                TensorRandom._due[name] = stream
+        streams.clear()
 
     @classmethod
     @alone
@@ -148,7 +193,7 @@ class TensorRandom(TensorCreation):
             )
         if num >= 1 << 64:
             raise CreationError(f"{num} random words are more than any memory holds")
-        stream = _stream(place)
+        stream = _stream(place, cls._computed)
         first = cls._from_uop(stream.take(num))
         if num == 0:
             return cls.const(0, dtypes.uint32)._broadcast_to((0,))
@@ -195,24 +240,46 @@ class TensorRandom(TensorCreation):
         return self._from_uop(stacked.unshard(self.uop.axis))
 
 
-def _stream(place: str) -> Stream:
-    """The stream of a device in this thread.
-
-    Those of the main thread are numbered as they come to be drawn from.
-    """
+def _stream(place: str, compute: Compute) -> Stream:
+    """The stream of a device in this thread."""
     streams, name = TensorRandom._streams, place + _own.suffix
     if name not in streams:
-        number = sum(" in thread " not in other for other in streams)
-        which = name.encode() if _own.suffix else number.to_bytes(4, "big")
+        due = TensorRandom._due.pop(name, None)
         with Context(ALLOW_DEVICE_USAGE=1):  # the state outlives the function that draws first
-            streams[name] = Stream(TensorRandom._seed, place, which)
+            if due is not None and (due.captured_by or open_captures()):
+                _restart(name, due, compute)
+            else:
+                streams[name] = Stream(TensorRandom._seed, place, _which(name))
     return streams[name]
+
+
+def _restart(name: str, stream: Stream, compute: Compute) -> None:
+    stream.restart(TensorRandom._seed, _which(name), compute)
+    TensorRandom._streams[name] = stream
+
+
+def _which(name: str) -> bytes:
+    """What tells a stream from others; those of the main thread are numbered as they are used."""
+    if _IN_THREAD in name:
+        return name.encode()
+    return sum(_IN_THREAD not in other for other in TensorRandom._streams).to_bytes(4, "big")
+
+
+def restart_due(used: Set[Buffer], compute: Compute) -> None:
+    """Let the streams start again that lie in some memory (bases), if a seed was set since."""
+    for name, stream in list(TensorRandom._due.items()):
+        if not used.isdisjoint(memory_under(stream.key)):
+            _restart(name, stream, compute)
+            del TensorRandom._due[name]
+
+
+def _every_stream() -> list[Stream]:
+    return [*TensorRandom._streams.values(), *TensorRandom._due.values()]
 
 
 def random_state() -> set[UOp]:
     """The buffers that random numbers are drawn from."""
-    streams = TensorRandom._streams.values()
-    return {buffer_below(u) for s in streams for u in (s.key, s.counter)}
+    return {buffer_below(u) for s in _every_stream() for u in (s.key, s.counter)}
 
 
 def counters_of(roots: Iterable[UOp]) -> list[tuple[Stream, UOp]]:
@@ -232,13 +299,22 @@ def counters_of(roots: Iterable[UOp]) -> list[tuple[Stream, UOp]]:
     every = captured and any(x.op is Ops.AFTER for x in below)
     moved = [s for s in waiting if every or s.counter in below]
     for stream in moved:
-        stream.is_captured |= captured
-    return [(s, s.moved_on(not s.is_captured and s.has_readers(below))) for s in moved]
+        stream.captured_by.update(open_captures())
+    # Where replays move a counter on it stays in that memory, or they and what is drawn elsewhere
+    # would be the same numbers.
+    return [(s, s.moved_on(not s.captured_by and s.has_readers(below))) for s in moved]
+
+
+def note_captured(read: Set[Buffer], by: object) -> None:
+    """A captured function reads some memory (bases), for as long as an object is there."""
+    for stream in _every_stream():
+        if not read.isdisjoint(memory_under(stream.key)):
+            stream.captured_by.add(by)
 
 
 def settle_counters(becomes: dict[UOp, UOp]) -> None:
     """Let the counters that were computed look at memory."""
-    for stream in TensorRandom._streams.values():
+    for stream in _every_stream():
         stream.counter = becomes.get(stream.counter, stream.counter)
 
 

@@ -33,7 +33,7 @@ from tinylab.opcodes import Ops
 from tinylab.schedule.effects import is_write
 from tinylab.tensor.held import Heard, live
 from tinylab.tensor.history import forget
-from tinylab.tensor.random import drawn_streams
+from tinylab.tensor.random import drawn_streams, note_captured, restart_due
 from tinylab.tensor.realizing import keep, realize_all, set_aside
 from tinylab.tensor.sharing import (
     Steps,
@@ -68,6 +68,7 @@ def keep_order(replay: Replay) -> None:
 
     Views of what is written that do not follow get a copy.
     """
+    restart_due(replay.used, Tensor._computed)
     forget(replay.written)
     for t in replay.followers.views():
         look_again(t)
@@ -281,6 +282,7 @@ def _look_after(done: Aftermath, heard: Heard, there: _Refs, waiting: Iterable[A
     """
     _refuse_replaced(done, heard, there)
     _note_writes(done, heard)
+    note_captured(done.read, done.followers)
     returned = {id(t) for t in done.returned}
     own = (r for k, r in live.known().items() if there.get(k) is not r and k not in returned)
     for t in _held((*(ref for ref, _ in heard.wrote.values()), *own)):
