@@ -58,6 +58,17 @@ class Heard(NamedTuple):
     parts: list[list[tuple[weakref.ref[Any], Any]]]
 
 
+class _Ref(weakref.ref[Any]):
+    """To a tensor, with its identity, which it can no longer be asked for when it goes.
+
+    One callback for all: a function for each tensor costs as much again, and the collector looks at
+    every one.
+    """
+
+    __slots__ = ("key",)
+    key: int
+
+
 class Live:
     """The tensors that someone holds, by identity and weakly.
 
@@ -68,7 +79,7 @@ class Live:
     """
 
     def __init__(self) -> None:
-        self._refs: dict[int, weakref.ref[Any]] = {}
+        self._refs: dict[int, _Ref] = {}
         self._new: dict[int, weakref.ref[Any]] = {}  # not filed yet, or with another value now
         self._filed: dict[int, _Pending] = {}
         # By bit; last those with so many bits set that they may contain anything.
@@ -78,6 +89,20 @@ class Live:
         self._by_memory: dict[int, dict[int, weakref.ref[Any]]] = {}
         self._waiting = Waiting()
         self._listening: list[Heard] = []
+        self._gone = self._forget()
+
+    def _forget(self) -> Callable[[_Ref], None]:
+        refs, unfiled, drop = self._refs, self._new, self._drop
+        at_exit = sys.is_finalizing  # then the names of modules are gone
+
+        def gone(ref: _Ref) -> None:
+            key = ref.key
+            if refs.get(key) is ref and not at_exit():
+                unfiled.pop(key, None)
+                drop(key)
+                refs.pop(key, None)
+
+        return gone
 
     def add(self, tensor: Any) -> None:
         """Hold a tensor in mind."""
@@ -85,18 +110,11 @@ class Live:
         known = self._refs.get(key)
         # One that has gone may still be there: a Ctrl-C in the midst of `gone` ends it.
         if known is None or known() is not tensor:
-            refs, unfiled, drop = self._refs, self._new, self._drop
-            at_exit = sys.is_finalizing  # then the names of modules are gone
-
-            def gone(ref: object) -> None:
-                if refs.get(key) is ref and not at_exit():
-                    unfiled.pop(key, None)
-                    drop(key)
-                    refs.pop(key, None)
-
-            drop(key)
-            refs[key] = weakref.ref(tensor, gone)
-        self._new[key] = self._refs[key]
+            self._drop(key)
+            known = _Ref(tensor, self._gone)
+            known.key = key
+            self._refs[key] = known
+        self._new[key] = known
 
     def changed(self, tensor: Any) -> None:
         """A tensor that may be held has another value now, which may not lie in memory."""
