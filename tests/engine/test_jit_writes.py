@@ -218,3 +218,110 @@ def test_a_file_is_returned_as_it_is(tmp_path: pathlib.Path):
         found, part = step(numbers(n))
         assert (found.item(), part.tolist()) == (n + 1, [2, 3])
         assert str(part.device).startswith("DISK:")
+
+
+# *** results and values that lie in memory that a captured function uses
+
+
+def _one_more(x: Tensor) -> Tensor:
+    x += 1
+    return x
+
+
+def _set_first(x: Tensor) -> Tensor:
+    other = x * 2
+    x[0] = 7
+    return other
+
+
+@both
+@pytest.mark.parametrize("function", [_one_more, _set_first])
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_function_that_writes_its_input_is_fed_its_own_results(
+    jit: int, function: Any, hold: bool
+):
+    """The first result lies where its input does: captures, and replays, wrote to a copy."""
+    with Context(JIT=0):
+        plain = [numbers(1, 2)]
+        for _ in range(5):
+            plain.append(TinyJit(function)(plain[-1]))
+    with Context(JIT=jit):
+        step, x, held = TinyJit(function), numbers(1, 2), []
+        for _ in range(5):
+            held.append(x)
+            x = step(x)
+            if not hold:
+                held.clear()
+        assert x.tolist() == plain[-1].tolist()
+        assert [t.tolist() for t in held] == [t.tolist() for t in plain[: len(held)]]
+
+
+_SHARED: list[Any] = [
+    lambda s: s.pad(((0, 0),)),
+    lambda s: Tensor.cat(s),
+    lambda s: s.repeat(1),
+    lambda s: s.reshape(4, 1).sum(1),
+]
+
+
+def _assign_sevens(t: Tensor) -> None:
+    t.assign(Tensor([7, 7, 7, 7]))
+
+
+def _add_hundred(t: Tensor) -> None:
+    t += 100
+
+
+@both
+@pytest.mark.parametrize("share", _SHARED)
+@pytest.mark.parametrize("when", [0, 1, 2])
+@pytest.mark.parametrize("write", [_assign_sevens, _add_hundred])
+def test_a_value_that_lies_in_the_memory_of_state_is_written_elsewhere(
+    jit: int, share: Any, when: int, write: Any
+):
+    """It was written there, and the state moved: replays read what had been written."""
+    state = numbers(0, 1, 2, 3)
+
+    @TinyJit
+    def step(x: Tensor) -> tuple[Tensor, Tensor]:
+        return x + 1, state.reshape(2, 2)
+
+    @TinyJit
+    def read(x: Tensor) -> Tensor:
+        return state + x
+
+    with Context(JIT=jit):
+        for n in range(6):
+            if n == when:
+                other = share(state).realize()
+            if n == 3:
+                write(other)
+            assert step(numbers(n))[1].tolist() == [[0, 1], [2, 3]]
+            assert read(numbers(n)).tolist() == [n, n + 1, n + 2, n + 3]
+        assert other.tolist() == ([7] * 4 if write is _assign_sevens else [100, 101, 102, 103])
+
+
+@both
+def test_a_write_into_a_first_result_reaches_no_state(jit: int):
+    state = numbers(0, 1, 2, 3)
+    step = TinyJit(lambda x: (x + 1, state.reshape(2, 2)))
+    with Context(JIT=jit):
+        results = [step(numbers(n))[1] for n in range(3)]
+        for r in results:
+            r += 10
+            assert step(numbers(0))[1].tolist() == [[0, 1], [2, 3]]
+        assert [r.tolist() for r in results] == [[[10, 11], [12, 13]]] * 3
+
+
+@both
+def test_gradients_add_up_where_they_were_written_before(jit: int):
+    w = Tensor([1.0, 2.0]).is_param_()
+    w.grad = Tensor([5.0, 5.0]).realize()
+    w.grad.assign(Tensor([0.0, 0.0])).realize()
+    step = TinyJit(lambda x: (w * x).sum().backward().realize())
+    with Context(JIT=jit):
+        for n in range(5):
+            step(Tensor([float(n), 1.0]).realize())
+            if n == 3:
+                w.grad.assign(w.grad * 0)
+    assert w.grad.tolist() == [4.0, 1.0]

@@ -90,8 +90,11 @@ def check_value(row: Row) -> None:
         np.testing.assert_allclose(found, e, rtol=row.rtol, atol=row.atol, err_msg=row.name)
 
 
-def check_other_device(row: Row, device: str) -> None:
-    """What is worked out from tensors on a device is on that device, and right."""
+def check_other_device(row: Row, device: str, further: str) -> None:
+    """What is worked out from tensors on a device is on that device, and right.
+
+    It is asked for on a further one: what is on no device yet must come to the first all the same.
+    """
     arrays = row.inputs()
     with np.errstate(all="ignore"):
         expected = _flat(row.numpy(*arrays))
@@ -99,7 +102,7 @@ def check_other_device(row: Row, device: str) -> None:
     for g, e in zip(got, expected, strict=True):
         everywhere = g.uop.device is None and all(0 in np.shape(a) for a in arrays)
         assert g.device == device or everywhere, f"{row.name}: on {g.device}, not {device}"
-        found = g.numpy()
+        found = g.to(further).numpy()
         np.testing.assert_allclose(found, np.asarray(e), row.rtol, row.atol, err_msg=row.name)
 
 

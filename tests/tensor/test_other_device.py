@@ -19,9 +19,10 @@ OTHER = "CPU:1"
 ROWS = [*rows_elementwise.ROWS, *rows_reduce.ROWS, *rows_shapes.ROWS]
 
 
+@pytest.mark.parametrize("places", [(OTHER, "CPU:2"), ("CPU", OTHER)])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_method_stays_on_its_device(row: Row) -> None:
-    check_other_device(row, OTHER)
+def test_every_method_stays_on_its_device(row: Row, places: tuple[str, str]) -> None:
+    check_other_device(row, *places)
 
 
 def line(device: str = OTHER) -> Tensor:
@@ -97,3 +98,26 @@ def test_a_kernel_by_hand_refuses_memory_of_two_devices() -> None:
     out = Tensor.empty(4, device=OTHER)
     with pytest.raises(ScheduleError, match="all buffers must be on the same device"):
         Tensor.custom_kernel(out, line("PYTHON"), fxn=_copied)[0].realize()
+
+
+@pytest.mark.parametrize("to", ["CPU:1", ("CPU:2", "CPU:3")])
+def test_a_write_by_mask_that_waits_while_its_value_moves_on(to: Any) -> None:
+    """Its kernels read a row of places that is on no device: it was made where the value goes."""
+    x = Tensor([1, 2, 3, 4]).realize()
+    x[x > 2] = 0
+    moved = x.to(to) if isinstance(to, str) else x.shard(to, 0)
+    assert (moved + 1).tolist() == [2, 3, 1, 1]
+    picked = Tensor([5, 0, 6]).realize()
+    assert picked.masked_select(picked > 0).to(OTHER).tolist() == [5, 6]
+
+
+@pytest.mark.parametrize("device", ["CPU", OTHER])
+def test_what_is_on_no_device_comes_to_those_that_a_kernel_by_hand_gets(device: str) -> None:
+    def add(c: UOp, a: UOp, b: UOp) -> UOp:
+        i = UOp.range(3, 0)
+        return c[i].store(a[i] + b[i]).end(i).sink(arg=KernelInfo(name="add"))
+
+    a = Tensor([1, 2, 3], device=device).realize()
+    out = Tensor.empty(3, dtype=dtypes.int32, device=device)
+    found = Tensor.custom_kernel(out, a, Tensor.arange(3), fxn=add)[0]
+    assert (found * 2).to("CPU:2").tolist() == [2, 6, 10]

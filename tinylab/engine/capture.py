@@ -176,6 +176,9 @@ class LookingAfter(NamedTuple):
     behind: Callable[[Aftermath], None]
 
 
+# Called with the tensors that a function is given and finds, before it is captured: each gets
+# memory of its own, so that nobody but those who write to it changes what replays read.
+before_capture: list[Callable[[Sequence[Any]], None]] = []
 # Opened around a capture.
 around_capture: list[Callable[[], AbstractContextManager[LookingAfter]]] = []
 

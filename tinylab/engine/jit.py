@@ -27,6 +27,7 @@ from tinylab.engine.capture import (
     CapturedStep,
     Followers,
     around_capture,
+    before_capture,
     captured,
     depending_on,
     open_captures,
@@ -52,6 +53,7 @@ from tinylab.engine.watched import (
     copied_apart,
     found_again,
     found_before,
+    places_below,
     refuse_apart,
     refuse_other_objects,
     refuse_rebound,
@@ -169,7 +171,9 @@ class TinyJit(Generic[P, R]):
         if not CAPTURING:
             return _handed_out(self._plain(args, kwargs))
         roots = roots_of(self.fxn, args, kwargs, bound)
-        before = found_before(roots)
+        for own in before_capture:
+            own([*inputs.given, *(p.tensor for p in places_below(roots))])
+        inputs, before = inputs_of(args, kwargs, bound), found_before(roots)
         shared = shared_with_state(inputs, [p for p, _ in before], roots)
         if shared and self._copies:
             args, kwargs = copied_apart(inputs, shared, (args, kwargs))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from tinylab.helpers.context import (
@@ -67,6 +67,17 @@ def _reads_positions(x: UOp) -> bool:
     return any(s.op is Ops.STAGE for s in sources)
 
 
+def read_on(order: Sequence[UOp]) -> dict[UOp, dict[str, None]]:
+    """The devices of what reads each value that is on none, the last reader's first."""
+    found: dict[UOp, dict[str, None]] = {}
+    for x in reversed(order):
+        places = found.get(x, {}) if x.device is None else {str(x.device): None}
+        for s in x.src if places else ():
+            if s.device is None:
+                found.setdefault(s, {}).update(places)
+    return found
+
+
 class RealizePoints:
     """The analysis of one graph.
 
@@ -76,8 +87,7 @@ class RealizePoints:
 
     def __init__(self, sink: UOp, earlier: RealizePoints | None = None) -> None:
         self.order = list(sink.toposort(enter_calls=False))
-        memory = (x for x in self.order if x.op in (Ops.BUFFER, Ops.PARAM))
-        self.several_devices = len({x.device for x in memory} - {None}) > 1
+        self.read_on = read_on(self.order)
         self.numbers = itertools.count()
         self.reasons: dict[UOp, str] = {}
         self.accesses: dict[UOp, dict[Access, None]] = {}  # each way once, in order
@@ -187,7 +197,7 @@ class RealizePoints:
     def _why_store(self, x: UOp, found: Collection[Access]) -> str | None:
         """The reason to store a value that is read in these ways; None to compute it there."""
         cost, has_reduce, has_iota, _ = self.costs[x]
-        if self.several_devices and x.device is None:
+        if len(self.read_on.get(x, ())) > 1:
             return None  # positions and numbers are nowhere, and their readers in several places
         if cost == 0 and not has_reduce:
             return None  # a cast or a movement of something stored
@@ -312,7 +322,12 @@ class StoreContext(NamedTuple):
 
     reasons: dict[UOp, str]
     device: str | None
+    read_on: dict[UOp, dict[str, None]]
     permuted: dict[UOp, UOp]  # a stored value -> CONTIGUOUS(permutation of it), which is as good
+
+    def place(self, x: UOp) -> Any:
+        """Where a value is stored: one that is on no device, where it is read."""
+        return x.device or next(iter(self.read_on.get(x, ())), self.device)
 
 
 def mark_stored(x: UOp, ctx: StoreContext) -> UOp | None:
@@ -326,15 +341,16 @@ def mark_stored(x: UOp, ctx: StoreContext) -> UOp | None:
         return x.src[0] if x.op is Ops.CONTIGUOUS and x.src[0] in ctx.reasons else None
     is_mark = x.op is Ops.CONTIGUOUS or made_there(x)
     value = x.src[0] if is_mark else carry_metadata(x, x.rtag("stored"))
-    place = x.device or ctx.device
-    return carry_metadata(x, value.stage(arg=StageArg(place, removable=False, reason=reason)))
+    return carry_metadata(
+        x, value.stage(arg=StageArg(ctx.place(x), removable=False, reason=reason))
+    )
 
 
 def _stage_of(c: UOp, ctx: StoreContext) -> UOp:
     """CONTIGUOUS(permutation of a value) as a STAGE."""
     base = _under_permutations(c.src[0])
     value = c.src[0].substitute({base: carry_metadata(base, base.rtag("stored"))}, walk=True)
-    arg = StageArg(c.device or ctx.device, removable=False, reason=ctx.reasons[c])
+    arg = StageArg(ctx.place(c), removable=False, reason=ctx.reasons[c])
     return carry_metadata(base, value.stage(arg=arg))
 
 
@@ -388,4 +404,4 @@ def reasons_to_store(sink: UOp, device: str | None) -> StoreContext:
     reasons = {**limit_buffers(points.order, reasons, device), **reasons}
     if DEBUG_RANGEIFY:
         print(range_listing(points.order, points.accesses, reasons))
-    return StoreContext(reasons, device, permuted_views(points, reasons))
+    return StoreContext(reasons, device, points.read_on, permuted_views(points, reasons))

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from tinylab.device import Device
 from tinylab.dtype import AddrSpace, DType, dtypes, sum_acc_dtype
 from tinylab.helpers.context import USE_ATOMICS
 from tinylab.mixin.base import Size, largest
@@ -91,7 +90,7 @@ class TensorOrdering(TensorRandom):
 
     def _stored_beside(self, x: Self) -> Self:
         """Another value in storage; what is on no device yet comes to this value's."""
-        if x.uop.device is not None or self.device == Device.DEFAULT:
+        if x.uop.device is not None:
             return x.contiguous()
         return self._from_uop(stored_copy(x.uop, self.device))
 

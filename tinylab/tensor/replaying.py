@@ -21,6 +21,7 @@ from tinylab.engine.capture import (
     LookingAfter,
     Replay,
     around_capture,
+    before_capture,
     before_inputs,
     before_replay,
 )
@@ -37,9 +38,14 @@ from tinylab.tensor.random import drawn_streams, note_captured, restart_due
 from tinylab.tensor.realizing import keep, realize_all, set_aside
 from tinylab.tensor.sharing import (
     Steps,
+    buffer_under,
     chain_below,
+    families_of,
     is_computed,
+    is_expanded,
     look_again,
+    may_write,
+    own_if_new,
     owners_of,
     part,
     places_in,
@@ -47,6 +53,7 @@ from tinylab.tensor.sharing import (
 )
 from tinylab.tensor.tensor import Tensor
 from tinylab.tensor.waiting import is_stored, memory_under, storage_looked_at
+from tinylab.tensor.writing import ensure_stored
 from tinylab.uop.ops import UOp
 
 
@@ -232,6 +239,21 @@ def settle(given: Sequence[Tensor]) -> None:
             look_again(t)
 
 
+def own_memory(tensors: Sequence[Tensor]) -> None:
+    """Let tensors have the storage that they lie in: no other value is written there.
+
+    One that lies in another's, as a result does that is an input with nothing done to it, gets its
+    own.
+    """
+    for t in tensors:
+        if not is_stored(t.uop) or buffer_under(t.uop) is None or is_expanded(t):
+            continue
+        own_if_new(t)
+        if not all(may_write(root) for root, _ in families_of(t)):
+            ensure_stored(t)
+            t.realize()
+
+
 def _note_writes(done: Aftermath, heard: Heard) -> None:
     """Replays write what the function wrote: older views of that are apart each time."""
     given = {id(t): n for n, t in enumerate(done.given)}
@@ -309,5 +331,6 @@ def _keep_apart(t: Tensor, done: Aftermath) -> None:
 
 
 before_inputs.append(settle)
+before_capture.append(own_memory)
 before_replay.append(keep_order)
 around_capture.append(around_capturing)

@@ -316,6 +316,17 @@ def stand_at(buffer: UOp, tensors: Iterable[TensorCore]) -> None:
         t._stands = mark
 
 
+def own_if_new(t: TensorCore) -> None:
+    """Where nobody has written yet, a tensor and what shares its storage come first.
+
+    Any other value that lies there as well, apart from it, is written elsewhere then.
+    """
+    for root, members in families_of(t):
+        buffer = buffer_under(root.uop)
+        if buffer is not None and buffer not in _newest:
+            stand_at(buffer, [x for x, _ in members])
+
+
 def _is_expansion(step: Step) -> bool:
     return not isinstance(step, DType) and step.op is Ops.EXPAND
 

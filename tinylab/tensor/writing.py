@@ -167,7 +167,9 @@ def accumulated(old: Tensor, more: Tensor) -> Tensor:
         return total
     if (total.dtype, total.device, total.uop.axis) != (old.dtype, old.device, old.uop.axis):
         return total
-    return type(old)(old.uop).assign(total)
+    found = type(old)(old.uop)
+    found._stands = old._stands
+    return found.assign(total)
 
 
 def write(t: Tensor, view: UOp, value: UOp, changes: UOp | None = None) -> None:
