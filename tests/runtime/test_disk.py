@@ -4,6 +4,7 @@ import os
 import pathlib
 import struct
 
+import numpy as np
 import pytest
 
 from tinylab import Context, Tensor, TinyJit, dtypes
@@ -114,6 +115,25 @@ def test_a_tensor_moves_into_a_file(tmp_path):
     x = (Tensor([1, 2, 3]) * 2).cast(dtypes.int16).to(f"disk:{path}").realize()
     assert struct.unpack("<3h", path.read_bytes()) == (2, 4, 6)
     assert x.to("CPU").tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Tensor.zeros(3),
+        lambda: Tensor.ones(3) * 2,
+        lambda: Tensor.full((3,), 2.0).contiguous(),
+        lambda: Tensor.arange(10) * 2,
+        lambda: Tensor.eye(3),
+        lambda: Tensor([1.0, 2.0]).cat(Tensor.zeros(2)),
+    ],
+)
+def test_what_is_worked_out_of_nothing_moves_into_a_file(tmp_path, make):
+    moved = make().to(f"DISK:{tmp_path}/file").realize()
+    expected = make().numpy()
+    found = np.fromfile(tmp_path / "file", expected.dtype)
+    assert found.tolist() == expected.reshape(-1).tolist()
+    assert (moved.to(None) + 1).tolist() == (expected + 1).tolist()
 
 
 def test_a_file_that_may_only_be_read_is_read(file):

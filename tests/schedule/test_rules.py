@@ -176,7 +176,7 @@ REALIZE_POINTS = {
             (STORED.contiguous(), lambda u: u.op is Ops.STAGE and u.src[0] is STORED),
         ],
         [X + 2, STORED.rtag("stored")],
-        ctx=lambda: StoreContext({STORED: "why", STORED.contiguous(): "asked"}, "CPU", {}),
+        ctx=lambda: StoreContext({STORED: "why", STORED.contiguous(): "asked"}, "CPU", {}, {}),
     )
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule.effects import OTHER_VIEW, buffer_below, copied_first, is_write
+from tinylab.schedule.make_there import only_keeps
 from tinylab.schedule.views import contiguous_view_offset, piece_offset, stored_below, window_of
 from tinylab.uop.args import ReduceArg
 from tinylab.uop.intern import make
@@ -103,7 +104,8 @@ def copy_to_same_device(x: UOp) -> UOp | None:
 
 def made_there(x: UOp) -> bool:
     """Whether a copy is of a value that is nowhere, such as a constant: its device computes it."""
-    return x.op is Ops.COPY and isinstance(x.arg, str) and x.src[0].device is None
+    is_copy = x.op is Ops.COPY and isinstance(x.arg, str) and not only_keeps(x.arg)
+    return is_copy and x.src[0].device is None
 
 
 def value_made_there(x: UOp) -> UOp | None:

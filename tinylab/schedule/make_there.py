@@ -18,6 +18,11 @@ from tinylab.uop.ops import UOp, rebuild
 _CHEAP = GroupOp.Elementwise | GroupOp.Movement | {Ops.CONTIGUOUS, Ops.DETACH, Ops.COPY}
 
 
+def only_keeps(device: Any) -> bool:
+    """Whether a device holds bytes and computes nothing, as a file does."""
+    return isinstance(device, str) and device.partition(":")[0] in ("DISK", "TINYFS")
+
+
 def _filled_with(x: UOp) -> UOp | None:
     """The value that was stored to the whole of new storage."""
     if x.op is not Ops.AFTER or len(x.src) != 2 or x.src[0].op not in (Ops.BUFFER, Ops.PARAM):
@@ -37,7 +42,7 @@ def _anew(x: UOp, known: dict[UOp, UOp]) -> UOp | None:
     if value is not None:
         value = known.get(value, value if value.device is None else None)
         return None if value is None else value._reshape(x.shape)
-    if x.op not in _CHEAP or x.device is None:
+    if x.op not in _CHEAP or x.device is None or only_keeps(x.device):
         return None
     if any(s not in known and s.device is not None for s in x.src):
         return None
@@ -57,7 +62,7 @@ def made_anew(order: Iterable[UOp]) -> dict[UOp, UOp]:
         if value is None:
             continue
         known[x] = value
-        if x.op is Ops.COPY and x.src[0].device is not None:
+        if x.op is Ops.COPY and x.src[0].device is not None and not only_keeps(x.arg):
             found[x] = rebuild(x, (value,))
     return found
 

@@ -27,6 +27,7 @@ from tinylab.schedule.early_cleanup import made_there
 from tinylab.schedule.effects import OTHER_VIEW, copied_first
 from tinylab.schedule.indexing import Index, broadcast_index, loops, source_index
 from tinylab.schedule.limit_buffers import limit_buffers
+from tinylab.schedule.make_there import only_keeps
 from tinylab.schedule.range_listing import range_listing
 from tinylab.schedule.views import is_whole, piece_offset
 from tinylab.uop.args import StageArg
@@ -72,7 +73,7 @@ def read_on(order: Sequence[UOp]) -> dict[UOp, dict[str, None]]:
     found: dict[UOp, dict[str, None]] = {}
     for x in reversed(order):
         places = found.get(x, {}) if x.device is None else {str(x.device): None}
-        for s in x.src if places else ():
+        for s in x.src if places and not only_keeps(x.device) else ():
             if s.device is None:
                 found.setdefault(s, {}).update(places)
     return found
@@ -87,6 +88,8 @@ class RealizePoints:
 
     def __init__(self, sink: UOp, earlier: RealizePoints | None = None) -> None:
         self.order = list(sink.toposort(enter_calls=False))
+        memory = (x for x in self.order if x.op in (Ops.BUFFER, Ops.PARAM))
+        self.several_devices = len({x.device for x in memory} - {None}) > 1
         self.read_on = read_on(self.order)
         self.numbers = itertools.count()
         self.reasons: dict[UOp, str] = {}
@@ -197,7 +200,7 @@ class RealizePoints:
     def _why_store(self, x: UOp, found: Collection[Access]) -> str | None:
         """The reason to store a value that is read in these ways; None to compute it there."""
         cost, has_reduce, has_iota, _ = self.costs[x]
-        if len(self.read_on.get(x, ())) > 1:
+        if x.device is None and (self.several_devices or len(self.read_on.get(x, ())) > 1):
             return None  # positions and numbers are nowhere, and their readers in several places
         if cost == 0 and not has_reduce:
             return None  # a cast or a movement of something stored

@@ -18,6 +18,7 @@ from tinylab.errors import AllocationError, TinylabError
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below, copied_first
 from tinylab.schedule.keep_old_values import read_instead
+from tinylab.schedule.make_there import only_keeps
 from tinylab.tensor.core import TensorCore
 from tinylab.tensor.held import live, mark_of
 from tinylab.tensor.history import note_kept, note_written
@@ -59,7 +60,8 @@ def _realize(wanted: Sequence[TensorCore], runs: list[Run], look: bool) -> None:
     tried: set[UOp] = set()
     while True:
         roots = [t.uop for t in wanted]
-        device = next((u.device for u in roots if isinstance(u.device, str)), None)
+        places = (u.device for u in roots if isinstance(u.device, str))
+        device = next((d for d in places if not only_keeps(d)), None)
         everything = [*roots, *(stream.counter for stream in streams)]
         try:
             becomes = realize_uops(everything, lambda: [t.uop for t in live], device, runs[-1])

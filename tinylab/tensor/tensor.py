@@ -187,13 +187,13 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
             return self
         if disk.on_disk(self.device):
             return self._moved(Tensor._from_uop(disk.moved(self.uop, place)))
-        if self.uop.device is None and self.uop.base.op is not Ops.CONST:
-            return self._moved(
-                Tensor._from_uop(stored_copy(self.cast(strong_dtype(self.dtype)).uop, place))
-            )
         # What is somewhere is strong: memory has no weak type. (Readers make a constant.)
-        strong = self.cast(strong_dtype(self.dtype))
-        return self._moved(Tensor._from_uop(strong.uop.copy_to_device(place)))
+        strong = self.cast(strong_dtype(self.dtype)).uop
+        if strong.device is None and self.uop.base.op is not Ops.CONST:
+            if not disk.on_disk(place):
+                return self._moved(Tensor._from_uop(stored_copy(strong, place)))
+            strong = stored_copy(strong, self.device)  # a file computes nothing
+        return self._moved(Tensor._from_uop(strong.copy_to_device(place)))
 
     def _moved(self, found: Tensor) -> Tensor:
         found.is_param = self.is_param
