@@ -10,7 +10,7 @@ import pytest
 
 import tinylab
 from tinylab import Tensor, TinyJit, Variable, dtypes, function
-from tinylab.errors import ShapeError
+from tinylab.errors import OperandError, ShapeError
 
 RNG = np.random.default_rng
 EPSILON = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}
@@ -26,8 +26,13 @@ def hilbert(n: int) -> np.ndarray:
 
 
 def check_qr(a: np.ndarray, device: str = "CPU") -> None:
-    q, r = (t.numpy().astype(np.float64) for t in Tensor(a, device=device).qr())
-    right = np.linalg.qr(a.astype(np.float64), mode="complete")
+    for mode in ("reduced", "complete"):
+        _check_qr(a, device, mode)
+
+
+def _check_qr(a: np.ndarray, device: str, mode: Any) -> None:
+    q, r = (t.numpy().astype(np.float64) for t in Tensor(a, device=device).qr(mode=mode))
+    right = np.linalg.qr(a.astype(np.float64), mode=mode)
     assert (q.shape, r.shape) == (right[0].shape, right[1].shape)
     near = 8 * max(a.shape[-2:]) * EPSILON[a.dtype.name]
     np.testing.assert_allclose(q @ r, a, atol=near * (np.abs(a).max(initial=0) or 1), rtol=0)
@@ -122,7 +127,7 @@ def test_small_singular_values_keep_their_digits() -> None:
 @pytest.mark.parametrize("shape", [(4, 4), (6, 3), (3, 6)])
 def test_signs_of_qr_are_those_of_lapack(shape: tuple[int, ...]) -> None:
     for a in (drawn(*shape, dtype="float64"), -np.eye(*shape), np.triu(drawn(*shape))):
-        q, r = (t.numpy() for t in Tensor(a).qr())
+        q, r = (t.numpy() for t in Tensor(a).qr("complete"))
         right = np.linalg.qr(a, mode="complete")
         np.testing.assert_allclose(r, right[1], atol=1e-5)
         k = min(shape)
@@ -142,7 +147,7 @@ def test_what_is_not_finite_is_nan_in_its_own_matrix(bad: float, device: str) ->
     a = drawn(2, 5, 4)
     a[1, 2, 1] = bad
     t = Tensor(a, device=device)
-    for found in (*t.qr(), *t.svd(), *t.svd(full_matrices=False)):
+    for found in (*t.qr(), *t.qr("complete"), *t.svd(), *t.svd(full_matrices=False)):
         assert np.isfinite(found.numpy()[0]).all()
         assert np.isnan(found.numpy()[1]).all()
 
@@ -222,6 +227,24 @@ def test_a_symbolic_number_of_matrices() -> None:
         assert (product - part).abs().max().item() < 1e-5
 
 
+def test_the_shapes_of_qr_are_those_of_numpy_and_torch() -> None:
+    """tinygrad's are the complete ones, which nobody else gives unasked."""
+    tall, wide = Tensor(drawn(2, 5, 3)), Tensor(drawn(3, 5))
+    assert [t.shape for t in tall.qr()] == [(2, 5, 3), (2, 3, 3)]
+    assert [t.shape for t in tall.qr(mode="complete")] == [(2, 5, 5), (2, 5, 3)]
+    assert [t.shape for t in wide.qr()] == [(3, 3), (3, 5)]
+    assert [t.shape for t in Tensor.zeros(2, 0, 3).qr()] == [(2, 0, 0), (2, 0, 3)]
+    with pytest.raises(OperandError) as raised:
+        tall.qr("full")
+    assert raised.value.message == "qr: mode must be 'reduced' or 'complete', not 'full'"
+
+
+def test_a_reduced_qr_makes_no_basis_of_all_rows() -> None:
+    q, r = Tensor(drawn(20_000, 3)).qr()
+    np.testing.assert_allclose((q.T @ q).numpy(), np.eye(3), atol=1e-5)
+    assert r.shape == (3, 3)
+
+
 @pytest.mark.parametrize("name", ["qr", "svd"])
 def test_what_is_no_matrix_is_refused(name: str) -> None:
     with pytest.raises(ShapeError, match=rf"{name}: expected two or more dimensions, got \(3,\)"):
@@ -265,10 +288,12 @@ def svd_loss(language: Language, full: bool) -> Callable[[Any], Any]:
     return loss
 
 
-def qr_loss(language: Language) -> Callable[[Any], Any]:
+def qr_loss(language: Language, mode: str) -> Callable[[Any], Any]:
+    """Of the columns that both modes have; PyTorch's complete mode has no gradient."""
+
     def loss(x: Any) -> Any:
         k = min(x.shape[-2:])
-        q, r = x.qr() if language is Tensor else language.linalg.qr(x)
+        q, r = x.qr(mode) if language is Tensor else language.linalg.qr(x)
         q, r = q[..., :k], r[..., :k, :]
         return (q * weights(language, q)).sum() + (r**2 * weights(language, r)).sum()
 
@@ -284,7 +309,8 @@ def values_loss(language: Language) -> Callable[[Any], Any]:
 
 
 LOSSES = {
-    "qr": qr_loss,
+    "qr": lambda language: qr_loss(language, "reduced"),
+    "complete qr": lambda language: qr_loss(language, "complete"),
     "values": values_loss,
     "svd": lambda language: svd_loss(language, True),
     "thin svd": lambda language: svd_loss(language, False),
@@ -319,7 +345,7 @@ def test_a_gradient_through_the_columns_that_fill_up(name: str) -> None:
     """The projection beside the columns is the same whichever basis was chosen there."""
     a, g = drawn(5, 3, dtype="float64"), drawn(5, 5, dtype="float64")
     x = Tensor(a)
-    rest = getattr(x, name)()[0][:, 3:]
+    rest = (x.svd() if name == "svd" else x.qr("complete"))[0][:, 3:]
     got = ((rest @ rest.T) * Tensor(g)).sum().gradient(x)[0].numpy()
 
     def projected(m: np.ndarray) -> float:

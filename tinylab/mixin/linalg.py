@@ -110,22 +110,30 @@ class LinalgMixin(IndexingMixin):
 
     # *** decompositions
 
-    def qr(self) -> tuple[Self, Self]:
+    def qr(self, mode: str = "reduced") -> tuple[Self, Self]:
         """(Q, R): orthogonal columns and an upper triangle whose product is self.
 
-        (…, m, n) -> (…, m, m), (…, m, n); signs are LAPACK's. NaN and infinities give NaN.
+        (…, m, n) -> (…, m, k), (…, k, n) with k = min(m, n); mode="complete" gives all of the
+        basis, (…, m, m), (…, m, n). Signs are LAPACK's. NaN and infinities give NaN.
 
         Gradients need independent columns (the first m of them where n > m): they are infinite or
-        NaN for others. Where m > n the last columns of Q are a basis of what the first ones do not
-        reach; gradients through them hold for what does not depend on which basis that is.
+        NaN for others. Where m > n the last columns of a complete Q are a basis of what the first
+        ones do not reach; gradients through them hold for what does not depend on which basis that
+        is.
 
-        Raises: ShapeError for fewer than two axes, and where one of the last two is symbolic.
+        Raises: OperandError for another mode; ShapeError for fewer than two axes, and where one of
+        the last two is symbolic.
         """
+        if mode not in ("reduced", "complete"):
+            raise OperandError(f"qr: mode must be 'reduced' or 'complete', not {mode!r}")
         a = self._matrices("qr")
         rows, columns = a.shape[-2:]
+        least = min(rows, columns)
+        width = rows if mode == "complete" else least
         if same_size(a.numel(), 0):
-            return _identity(a, rows).cast(self._as_float().dtype), self._as_float()
-        q, r = a[..., : min(rows, columns)]._qr_tall(rows)
+            wide = self._as_float()
+            return _identity(a, rows)[..., :width].cast(wide.dtype), wide[..., :width, :]
+        q, r = a[..., :least]._qr_tall(width)
         if columns > rows:
             r = r.cat(q.transpose(-2, -1) @ a[..., rows:], dim=-1)
         dtype = self._as_float().dtype

@@ -34,7 +34,7 @@ class TensorDecompositions(TensorOrdering):
     __slots__ = ()
 
     def _qr_tall(self, width: int) -> tuple[Self, Self]:
-        """(the first columns of Q, R) of a matrix with at least as many rows as columns."""
+        """(the first columns of Q, rows of R) of a matrix with as many rows as columns or more."""
         a = self._in_one_piece()
         q, r = _of_all(a, lambda x: x._qr_values(width))
         q, r = _with_gradient("qr", (q, r), (a,), _qr_gradient)
@@ -62,7 +62,7 @@ class TensorDecompositions(TensorOrdering):
         n, m = columns.shape[-2:]
         rooms = [columns._room(rows, m) for rows in (width, n, min(m, n))]
         q, r, _ = _call(kernels.reflected_triangle, rooms, columns)
-        return q.transpose(-2, -1), r.transpose(-2, -1).triu() * scale
+        return q.transpose(-2, -1), r.transpose(-2, -1)[..., :width, :].triu() * scale
 
     def _svd_values(self, width: int) -> tuple[Self, Self, Self]:
         scale = power_of_two_below(self.abs().max((-2, -1), keepdim=True))
@@ -148,7 +148,8 @@ def _with_gradient(name: str, values: Sequence[T], sources: Sequence[T], back: B
 def _qr_gradient(results: Sequence[T], grads: Sequence[T], sources: Sequence[T]) -> list[T]:
     """With C = Qᵀ dA R⁻¹: dR = (C - Ω) R and dQ = Q Ω, Ω the skew matrix with C below its diagonal.
 
-    The other columns of Q turn with the first ones and no more.
+    The other columns of a complete Q turn with the first ones and no more; where they are left
+    out, dQ has what dA R⁻¹ adds beside the first ones as well.
 
     Source: Walter, Lehmann, "Algorithmic differentiation of linear algebra functions", 2012.
     """
@@ -159,7 +160,10 @@ def _qr_gradient(results: Sequence[T], grads: Sequence[T], sources: Sequence[T])
     skew = (turned - turned.transpose(-2, -1))[..., :n].tril(-1)
     upper = (gr @ r.transpose(-2, -1)).triu()
     core = skew + (upper + upper.transpose(-2, -1).tril(-1)).pad_to(skew.shape)
-    return [q @ core._over_upper(r)]
+    toward = q @ core
+    if q.shape[-1] < q.shape[-2]:
+        toward = toward + (gq - q @ turned)
+    return [toward._over_upper(r)]
 
 
 def _svd_gradient(results: Sequence[T], grads: Sequence[T], sources: Sequence[T]) -> list[T]:
