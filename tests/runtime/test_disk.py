@@ -56,6 +56,8 @@ def test_assigned_windows_are_written(tmp_path):
         x.flip(0).assign([1.0, 2.0, 3.0, 4.0])
     with pytest.raises(AssignError, match="dtype mismatch"):
         x.assign(Tensor([1, 2, 3, 4]))
+    x[2:] = Tensor([True, False])  # an index takes any type, as in memory
+    assert x.tolist() == [1.0, 7.0, 1.0, 0.0]
 
 
 @pytest.fixture

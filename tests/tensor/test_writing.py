@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tinylab import Tensor, TinyJit, dtypes
+from tinylab.errors import AssignError
 
 
 def numbers(n: int = 6) -> Tensor:
@@ -102,6 +103,62 @@ def test_numbers_and_broadcasting() -> None:
     assert x.tolist() == [[3] * 3] * 2
     x[None, :, :] = Tensor.ones(1, 2, 3)
     assert x.tolist() == [[1] * 3] * 2
+
+
+TYPES = ["bool", "uint8", "int32", "int64", "float16", "float32", "float64"]
+INDICES = {
+    "number": 1,
+    "slice": slice(1, 3),
+    "step": slice(None, None, -2),
+    "list": [3, 0, 3],
+    "mask": np.array([True, False, False, True]),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+@pytest.mark.parametrize("value", TYPES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_what_is_written_to_an_index_is_cast(dtype: str, value: str, name: str) -> None:
+    """numpy and PyTorch do so; tinygrad refuses another type."""
+    index, data = INDICES[name], np.arange(4).astype(dtype)
+    new = np.array([2.7, 0.0, 1.5]).astype(value)[: np.size(data[index])].reshape(data[index].shape)
+    for given in (Tensor(new), new, new.tolist()):
+        t = Tensor(data).realize()
+        t[Tensor(index) if isinstance(index, np.ndarray) else index] = given
+        expected = data.copy()
+        expected[index] = new
+        assert t.dtype is Tensor(data).dtype
+        np.testing.assert_array_equal(t.numpy(), expected)
+
+
+def test_small_floats_and_weak_values_are_cast_where_they_are_written() -> None:
+    x = Tensor([1.5, -2.7, 300.0])
+    for dtype in (dtypes.bfloat16, dtypes.fp8e4m3):
+        t = Tensor.zeros(3, dtype=dtype)
+        t[:] = x
+        assert t.tolist() == x.cast(dtype).tolist()
+        n = Tensor([0, 0, 0])
+        n[:] = t
+        assert n.tolist() == x.cast(dtype).cast(dtypes.int32).tolist()
+    n[0] = Tensor(2.7)  # weak
+    n[1:] = Tensor(7.9).expand(2)
+    assert n.tolist() == [2, 7, 7]
+
+
+def test_a_cast_value_that_reads_what_is_written() -> None:
+    t = Tensor([1, 2, 3, 4]).realize()
+    t[1:] = t[:-1].float() * 1.5
+    assert t.tolist() == [1, 1, 3, 4]
+    with pytest.raises(AssignError, match="a float result does not fit"):
+        t[1:] += 1.5
+
+
+def test_the_gradient_of_what_is_cast_and_written() -> None:
+    x = Tensor([1.5, 2.5])
+    t = Tensor.zeros(3, dtype=dtypes.float16)
+    t[1:] = x * 2
+    (grad,) = (t.float() * Tensor([1.0, 2.0, 3.0])).sum().gradient(x)
+    assert (grad.dtype, grad.tolist()) == (dtypes.float32, [4.0, 6.0])
 
 
 def test_indices_twice_keep_the_last_value() -> None:

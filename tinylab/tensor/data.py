@@ -117,9 +117,22 @@ def dtype_of_list(flat: Sequence[Any]) -> DType:
 
     Raises: CreationError for an element that is no number.
     """
-    kinds = {type(x) for x in flat}
+    kinds = _kinds_of_numbers(flat)
     if not kinds:
         return dtypes.default_float
+    if any(issubclass(k, float) for k in kinds):
+        return dtypes.default_float
+    if kinds <= {bool}:
+        return dtypes.bool
+    return dtype_of_ints(flat)
+
+
+def _kinds_of_numbers(flat: Sequence[Any]) -> set[type]:
+    """The types of the elements.
+
+    Raises: CreationError for an element that is no number.
+    """
+    kinds = {type(x) for x in flat}
     for kind in kinds:
         if not issubclass(kind, (bool, int, float)):
             bad = next(x for x in flat if type(x) is kind)
@@ -127,11 +140,7 @@ def dtype_of_list(flat: Sequence[Any]) -> DType:
                 f"Could not infer dtype of {bad!r} with type {kind.__name__}",
                 help="give numbers, bools or nested lists of them",
             )
-    if any(issubclass(k, float) for k in kinds):
-        return dtypes.default_float
-    if kinds <= {bool}:
-        return dtypes.bool
-    return dtype_of_ints(flat)
+    return kinds
 
 
 def dtype_of_ints(flat: Sequence[int]) -> DType:
@@ -198,10 +207,12 @@ def list_uop(data: Any, dtype: DType | None, device: str) -> UOp:
     shape = shape_of_list(data)
     flat = [x.item() if _is_array(x) else x for x in fully_flatten(data)]
     own = dtype_of_list(flat) if dtype is None else dtype
+    if own is dtypes.bool:
+        _kinds_of_numbers(flat)  # anything has a truth value
     try:
         return buffer_uop(pack(flat, own), own, shape, device)
     except TypeError:
-        dtype_of_list(flat)  # names an element that is no number
+        _kinds_of_numbers(flat)
         raise
 
 

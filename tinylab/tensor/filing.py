@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 
 
 @alone
-def assign(t: Tensor, view: UOp, x: Any) -> None:
+def assign(t: Tensor, view: UOp, x: Any, what: str = "assign") -> None:
     """Write a value to a view of a tensor on a file.
+
+    what: "assign", or "setitem", which casts a value of another type.
 
     Raises: AssignError for another type, and for a place that is not in one piece; ShapeError where
     the value does not fit; JitError inside a captured function.
@@ -40,7 +42,7 @@ def assign(t: Tensor, view: UOp, x: Any) -> None:
     cls = type(t)
     value = x.to("CPU") if isinstance(x, cls) else x
     like = cls.empty(*view.shape, dtype=view.dtype, device="CPU")
-    data = operand(like, value, "assign")._bytes()
+    data = operand(like, value, what)._bytes()
     place = disk.overwritten(view)
     if not place.size:
         return
@@ -60,7 +62,7 @@ def setitem(t: Tensor, indices: Any, v: Any) -> None:
         )
     view = slice_view(t, plan).uop
     if not isinstance(v, TensorCore) or v.uop is not view:  # of x[i] += y what is written is there
-        assign(t, view, v)
+        assign(t, view, v, "setitem")
 
 
 def _keep_old(place: disk.Overwritten, seeing: list[TensorCore]) -> None:

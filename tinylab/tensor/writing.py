@@ -73,14 +73,18 @@ def stored_copy(uop: UOp, device: Any, axis: int | None = None) -> UOp:
 def operand(target: Tensor, x: Any, what: str, place: Tensor | None = None) -> Any:
     """The value of a write as a tensor of the target's type and shape.
 
+    what: "assign", or "setitem", which casts a value of another type as numpy and PyTorch do.
     place: the tensor whose device it has to be on, where that is not the target.
 
-    Raises: AssignError when its type or device is another; ShapeError when it does not fit.
+    Raises: AssignError for None, when its device is another, and of an assign when its type is;
+    ShapeError when it does not fit.
     """
     cls = type(target)
     device = (target if place is None else place).device
+    if x is None:
+        raise AssignError(f"{what}: None is no value", help="give a number, a list or a Tensor")
     value = x if isinstance(x, cls) else cls(x, device=device, dtype=target.dtype)
-    if dtypes.is_weak(value.dtype):
+    if what == "setitem" or dtypes.is_weak(value.dtype):
         value = value.cast(target.dtype)
     if value.dtype is not target.dtype:
         raise AssignError(
@@ -253,7 +257,10 @@ def _across_parts(step: UOp) -> bool:
 
 @alone
 def setitem(t: Tensor, indices: Any, v: Any) -> None:
-    """t[indices] = v."""
+    """t[indices] = v, cast to t's type.
+
+    int32 [1, 2], [0] = 2.7  ->  [2, 2]
+    """
     plan = parse_index(t, indices)
     ensure_stored(t)
     if any(p.kind == "slice" and same_size(*p.box) for p in plan):
