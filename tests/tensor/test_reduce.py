@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from tests.tensor.rows_reduce import ROWS
 from tests.tensor.table import table_tests
-from tinylab import Tensor, dtypes
+from tinylab import GlobalCounters, Tensor, dtypes
 from tinylab.errors import ShapeError
 
 test_value, test_gradient = table_tests(ROWS)
@@ -49,3 +51,38 @@ def test_scans_of_nothing_are_empty(shape: tuple[int, ...]) -> None:
     x = Tensor.ones(*shape)
     for found in (x.cumsum(0), x.cumprod(0), x.cummax(0)[0], x.logcumsumexp(0)):
         assert found.numpy().shape == shape
+
+
+SEEN = np.array([[True, False, True], [False, False, False]])
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("added", [False, True])
+def test_attention_that_looks_at_nothing_is_0(added: bool, dtype: str, device: str) -> None:
+    """PyTorch's is; it was NaN, and so were all gradients."""
+    q, k, v = (
+        Tensor(np.random.default_rng(n).standard_normal((n, 4)).astype(dtype), device=device)
+        for n in (2, 3, 3)
+    )
+    mask = Tensor(np.where(SEEN, 0, -np.inf).astype(dtype) if added else SEEN, device=device)
+    found = q.scaled_dot_product_attention(k, v, attn_mask=mask)
+    assert found[1].tolist() == [0] * 4
+    assert found[0].ne(0).all().item()
+    grads = found.sum().gradient(q, k, v)
+    assert all(g.isfinite().all().item() for g in grads)
+    assert grads[0][1].tolist() == [0] * 4
+    assert grads[2][1].tolist() == [0] * 4  # the key that nobody looks at
+
+
+def test_a_mask_costs_attention_no_kernel_and_hides_no_nan() -> None:
+    x, mask = Tensor.ones(2, 3, 4).realize(), Tensor(SEEN[[0, 0, 1]]).realize()
+    counts = []
+    for m in (None, mask):
+        GlobalCounters.reset()
+        x.scaled_dot_product_attention(x * 2, x * 3, attn_mask=m).realize()
+        counts.append(GlobalCounters.kernel_count)
+    assert counts[0] == counts[1]
+    key = Tensor([[[math.nan] * 4, [1.0] * 4, [1.0] * 4]] * 2)
+    found = x.scaled_dot_product_attention(key, x, attn_mask=mask)
+    assert found[0].isnan().all(-1).tolist() == [True, True, False]

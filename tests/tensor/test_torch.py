@@ -25,6 +25,8 @@ PICKS = np.array([0, 4, 2, 2])
 IMAGE = np.random.default_rng(1).integers(-3, 4, (2, 4, 7, 6)).astype(np.float32)
 FILTER = np.random.default_rng(2).standard_normal((6, 2, 3, 2)).astype(np.float32)
 Q = np.random.default_rng(3).standard_normal((3, 2, 4, 8)).astype(np.float32)
+SEEN = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [0, 0, 1, 0], [1, 1, 1, 1]], bool)  # none, one, all
+ADDED = np.where(SEEN, np.float32(0.5), np.float32(-np.inf))
 
 # fmt: off
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Sequence[Any]]] = {
@@ -97,6 +99,8 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Sequence[Any]]] =
     "pad reflect": (lambda x: x.pad((2, 1, 3, 0), "reflect"), lambda x: F.pad(x, (2, 1, 3, 0), "reflect"), [IMAGE]),
     "unfold": (lambda x: x.unfold(2, 3, 2), lambda x: x.unfold(2, 3, 2), [IMAGE]),
     "attention": (lambda q: q.scaled_dot_product_attention(q * 2, q + 1, is_causal=True), lambda q: F.scaled_dot_product_attention(q, q * 2, q + 1, is_causal=True), [Q]),
+    "attention of some": (lambda q: q.scaled_dot_product_attention(q * 2, q + 1, attn_mask=Tensor(SEEN)), lambda q: F.scaled_dot_product_attention(q, q * 2, q + 1, attn_mask=torch.tensor(SEEN)), [Q]),
+    "attention of some, by sums": (lambda q, m: q.scaled_dot_product_attention(q * 2, q + 1, attn_mask=m), lambda q, m: F.scaled_dot_product_attention(q, q * 2, q + 1, attn_mask=m), [Q, ADDED]),
     "sort": (lambda x: x.sort(1)[0], lambda x: x.sort(1)[0], [LOGITS]),
     "topk": (lambda x: x.topk(3, 1)[0], lambda x: x.topk(3, 1)[0], [LOGITS]),
     "diagonal": (lambda x: x.diagonal(-1, 2, 3), lambda x: x.diagonal(-1, 2, 3), [IMAGE]),

@@ -122,9 +122,9 @@ def test_what_is_written_to_an_index_is_cast(dtype: str, value: str, name: str) 
     """numpy and PyTorch do so; tinygrad refuses another type."""
     index, data = INDICES[name], np.arange(4).astype(dtype)
     new = np.array([2.7, 0.0, 1.5]).astype(value)[: np.size(data[index])].reshape(data[index].shape)
-    for given in (Tensor(new), new, new.tolist()):
+    for v in (Tensor(new), new, new.tolist()):
         t = Tensor(data).realize()
-        t[Tensor(index) if isinstance(index, np.ndarray) else index] = given
+        t[Tensor(index) if isinstance(index, np.ndarray) else index] = v
         expected = data.copy()
         expected[index] = new
         assert t.dtype is Tensor(data).dtype

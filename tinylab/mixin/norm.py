@@ -71,6 +71,9 @@ class NormMixin(RandomMixin):
 
         (…, L, E), (…, S, E), (…, S, V) -> (…, L, V)
 
+        attn_mask: False where a key is not looked at; or what is added to the scores, -inf there.
+        A row that looks at no key is 0, and has gradients of 0.
+
         Raises: OperandError when both a mask and is_causal are given.
         Source: Vaswani et al., "Attention Is All You Need", 2017.
         """
@@ -87,11 +90,12 @@ class NormMixin(RandomMixin):
         if is_causal:
             if attn_mask is not None:
                 raise OperandError("attention: cannot set attn_mask when is_causal is set")
-            rows, columns = scores.shape[-2:]
-            attn_mask = self._tri(rows, columns, 1).logical_not()
-        if attn_mask is not None:
-            if attn_mask.dtype is dtypes.bool:
-                scores = attn_mask.where(scores, scores.dtype.lowest)
-            else:
-                scores = scores + attn_mask
-        return scores.softmax(-1).cast(own).dropout(dropout_p) @ value
+            later = self._tri(*scores.shape[-2:], 1)  # the first key is never among them
+            found = later.where(-math.inf, scores).softmax(-1)
+        elif attn_mask is None:
+            found = scores.softmax(-1)
+        elif attn_mask.dtype is dtypes.bool:
+            found = attn_mask.where(scores, -math.inf)._softmax_of_some(-1)
+        else:
+            found = (scores + attn_mask)._softmax_of_some(-1)
+        return found.cast(own).dropout(dropout_p) @ value

@@ -169,6 +169,14 @@ class ReduceMixin(ActivationMixin, CreationMixin):
         powers = (x - top).exp()
         return (powers / powers.sum(axis, keepdim=True)).cast(self._softmax_dtype(dtype))
 
+    def _softmax_of_some(self, axis: Axes) -> Self:
+        """`softmax`, but 0 where all are -inf: where there is nothing to choose from."""
+        x = self._softmax_input(None)
+        top = x._top(axis)
+        powers = (x - top.eq(-math.inf).where(0, top)).exp()
+        total = powers.sum(axis, keepdim=True)
+        return (powers / total.eq(0).where(1, total)).cast(self._softmax_dtype(None))
+
     def softmin(self, axis: Axes = -1, dtype: DTypeLike | None = None) -> Self:
         """`softmax` of the negated values."""
         return (
