@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tinylab import Tensor, Variable, dtypes
+from tinylab import GlobalCounters, Tensor, Variable, dtypes, function
 from tinylab.errors import GradientError, ScalarGradientError, ShapeError
 from tinylab.gradient import GRADIENTS
 from tinylab.opcodes import GroupOp, Ops
@@ -283,3 +283,76 @@ def test_a_look_at_something_stored_leaves_its_gradient(last):
     want = Tensor([3.0, 1.0])
     (untouched,) = last(want).sum().gradient(want)
     np.testing.assert_allclose(grad.numpy(), untouched.numpy())
+
+
+FLAT = {
+    "sign": Tensor.sign,
+    "floor": Tensor.floor,
+    "ceil": Tensor.ceil,
+    "round": Tensor.round,
+    "trunc": Tensor.trunc,
+    "a whole quotient": lambda x: x.div(3, rounding_mode="trunc"),
+    "floor of a function": function(lambda x: (x * 2).floor()),
+    "a function of floor": lambda x: function(lambda y: y * 3)(x.floor()),
+    "what is written": lambda x: _written(Tensor.zeros(3).contiguous(), x.round()),
+    "a cast": lambda x: x.half().floor().float(),
+    "a look": lambda x: (x * 2).floor().contiguous().reshape(3, 1).sum(1),
+}
+
+
+def _written(target: Tensor, x: Tensor) -> Tensor:
+    target[:] = x
+    return target
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_a_flat_function_has_a_gradient_of_zeros(name: str) -> None:
+    """PyTorch's has; None would say that the value does not depend on it."""
+    for loss in (lambda x: FLAT[name](x).sum(), lambda x: FLAT[name](x * 2).exp2().sum()):
+        x, other = Tensor([1.5, -2.5, float("inf")]).realize(), Tensor([1.0]).realize()
+        loss(x).backward()
+        assert x.grad.dtype is x.dtype
+        assert x.grad.tolist() == [0.0] * 3
+        assert other.grad is None
+        assert loss(x).gradient(x)[0].tolist() == [0.0] * 3
+
+
+def test_what_is_flat_adds_nothing_to_other_gradients() -> None:
+    x = Tensor([1.5, -2.5]).realize()
+    (x * x - x.floor() * 7).sum().backward()
+    assert x.grad.tolist() == [3.0, -5.0]
+    (x.round() * x).sum().backward()  # the factor counts, rounding does not
+    assert x.grad.tolist() == [3.0 + 2.0, -5.0 - 2.0]
+    x.sign().sum().backward()
+    assert x.grad.tolist() == [5.0, -7.0]
+    (second,) = x.floor().sum().gradient(x)[0].sum().gradient(x)
+    assert second.tolist() == [0.0, 0.0]
+
+
+def test_no_zeros_come_through_what_is_detached_or_compared() -> None:
+    for loss in (lambda x: x.floor().detach().sum(), lambda x: (x.floor() > 1).float().sum()):
+        x = Tensor([1.5, 2.5]).realize()
+        (loss(x) * Tensor([1.0]).realize()).sum().backward()
+        assert x.grad is None
+
+
+def test_zeros_below_what_is_flat_are_not_worked_out() -> None:
+    w, x = Tensor.ones(4, 4).realize(), Tensor.ones(4, 4).realize()
+    (x @ w).floor().sum().backward()
+    GlobalCounters.reset()
+    assert w.grad.tolist() == [[0.0] * 4] * 4
+    assert GlobalCounters.kernel_count <= 1
+
+
+@pytest.mark.parametrize("bound", [0.0, 1.5])
+def test_a_value_at_a_bound_shares_but_for_activations(bound: float) -> None:
+    """As PyTorch and tinygrad have it: half of the slope for maximum, none for relu's kind."""
+    x = Tensor([bound, bound + 1, bound - 1])
+    for right in (bound, Tensor(bound), Tensor.full((3,), bound)):
+        assert x.maximum(right).sum().gradient(x)[0].tolist() == [0.5, 1.0, 0.0]
+        assert x.minimum(right).sum().gradient(x)[0].tolist() == [0.5, 0.0, 1.0]
+    assert x.clip(bound).sum().gradient(x)[0].tolist() == [1.0, 1.0, 0.0]
+    y = x - bound
+    assert y.relu().sum().gradient(x)[0].tolist() == [0.0, 1.0, 0.0]
+    assert y.hardtanh(0, 9).sum().gradient(x)[0].tolist() == [0.0, 1.0, 0.0]
+    assert y.hardtanh(-9, 0).sum().gradient(x)[0].tolist() == [0.0, 0.0, 1.0]

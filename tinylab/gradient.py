@@ -88,13 +88,17 @@ def _divide(x: UOp, g: UOp) -> Grads:
     return _mul(g, inverse), _scaled(_mul(_mul(g, x), inverse), -1)
 
 
-def _larger(x: UOp, g: UOp) -> Grads:
-    """To the larger one; equal ones share.
+def _is_bound(x: UOp) -> bool:
+    """Whether this is a constant that is told not to share, as that of relu."""
+    while x.op in GroupOp.Movement:
+        x = x.src[0]
+    return x.op is Ops.DETACH and x.src[0].base.op is Ops.CONST
 
-    Beside a constant only what is larger has a gradient: relu has 0 at 0.
-    """
+
+def _larger(x: UOp, g: UOp) -> Grads:
+    """To the larger one; equal ones share, but beside a bound the slope is 0."""
     a, b = x.src
-    if a.base.op is Ops.CONST or b.base.op is Ops.CONST:
+    if _is_bound(a) or _is_bound(b):
         return _zero_where_not(b.alu(Ops.CMPLT, a), g), _zero_where_not(a.alu(Ops.CMPLT, b), g)
     shared = _zero_where_not(_equal(a, b), _scaled(g, 0.5))
 
@@ -276,6 +280,12 @@ def placed(chain: Iterable[UOp], value: UOp) -> UOp:
 
 
 def _none(x: UOp, g: UOp) -> Grads:
+    """What has no derivative."""
+    return [None] * len(x.src)
+
+
+def _flat(x: UOp, g: UOp) -> Grads:
+    """A derivative of 0: it is handed on to what is below without being worked out."""
     return [None] * len(x.src)
 
 
@@ -297,7 +307,7 @@ GRADIENTS: dict[Ops, Row] = {
     Ops.SQRT: _sqrt,
     Ops.RECIPROCAL: _reciprocal,
     Ops.NEG: lambda x, g: (_scaled(g, -1),),
-    Ops.TRUNC: _none,
+    Ops.TRUNC: _flat,
     Ops.ADD: lambda x, g: (g, g),
     Ops.SUB: lambda x, g: (g, _scaled(g, -1)),
     Ops.MUL: _multiply,
@@ -476,10 +486,11 @@ def compute_gradient(root: UOp, root_grad: UOp, targets: Iterable[UOp]) -> dict[
 
 
 def _gradients(roots: dict[UOp, UOp], targets: Iterable[UOp]) -> dict[UOp, UOp]:
-    """The gradients of several values, each with its own, added up."""
+    """The gradients of several values, each with its own, added up; 0 below what is flat."""
     wanted = set(targets)
     order, above = _reaches(UOp.sink(*roots), wanted)
     grads = dict(roots)
+    flat: set[UOp] = set()  # what only flat functions are made of
     incoming: dict[UOp, dict[UOp, UOp]] = {}  # gradients of the results of calls, by call
     for x in reversed(order):
         if x not in above:
@@ -494,7 +505,10 @@ def _gradients(roots: dict[UOp, UOp], targets: Iterable[UOp]) -> dict[UOp, UOp]:
         elif g is not None and _flows(x):
             pairs = _pairs(x, g)
         else:
+            flat.update(_below_flat(x, above) if x in flat else ())
             continue
+        if GRADIENTS.get(x.op) is _flat:
+            flat.update(_below_flat(x, above))
         for source, grad in pairs:
             if grad is None or source not in above or not _flows(source):
                 continue
@@ -503,7 +517,19 @@ def _gradients(roots: dict[UOp, UOp], targets: Iterable[UOp]) -> dict[UOp, UOp]:
                 _mark_backward(grad, tuple(Metadata(m.name, True) for m in x.metadata))
             known = grads.get(source)
             grads[source] = grad if known is None else known.alu(Ops.ADD, grad)
-    return {t: grads[t] for t in wanted if t in grads}
+    zeros = {t: _const(t, 0)._expand_front(t.shape) for t in wanted & flat}
+    return zeros | {t: grads[t] for t in wanted if t in grads}
+
+
+def _below_flat(x: UOp, above: set[UOp]) -> list[UOp]:
+    """What a value was made of, where a gradient would flow: those whose gradient is 0 as well."""
+    if GRADIENTS.get(x.op) is _none:
+        return []
+    call = _called_of(x, above)
+    sources = [call] if call is not None else [*x.src]
+    if x.op is Ops.AFTER:
+        sources += [e.src[1] for e in x.src[1:] if e.op is Ops.STORE]
+    return [s for s in sources if s in above and (s is call or _flows(s))]
 
 
 def _mark_backward(grad: UOp, methods: tuple[Metadata, ...]) -> None:

@@ -431,3 +431,14 @@ def test_the_reason_of_the_copy_is_said():
     with record() as seen:
         c.realize(out)
     assert any("another write starts from the same content" in k.reason for k in seen.kernels)
+
+
+def test_what_only_gradients_look_at_is_no_line_of_a_kernel() -> None:
+    def kernel(out: UOp, a: UOp) -> UOp:
+        i = UOp.range(4, 0)
+        value = a[i].relu() + a[i].sign().detach() + a[i] % 3.0 + a[i].hardtanh(-9, 9)
+        return out[i].store(value).end(i).sink(arg=KernelInfo(name="marked"))
+
+    x = Tensor([1.0, -2.0, 0.5, 4.0]).realize()
+    (found,) = Tensor.empty(4).custom_kernel(x, fxn=kernel)[:1]
+    assert found.tolist() == [4.0, -2.0, 2.5, 10.0]

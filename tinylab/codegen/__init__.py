@@ -61,7 +61,7 @@ from tinylab.uop.ops import (
     spec_program,
     type_verify,
 )
-from tinylab.uop.symbolic import sym, symbolic
+from tinylab.uop.symbolic import pm_marks, sym, symbolic
 
 if TYPE_CHECKING:
     from tinylab.codegen.contract import Renderer
@@ -141,7 +141,7 @@ def _as_kernel(sink: UOp, ren: Any) -> UOp:
 SIMPLIFY = (
     Pass("flatten_arrays", pm_flatten_arrays, ctx=free_axes, when=has_arrays,
          why="kernels written by hand index arrays with several axes; from here on memory is flat"),
-    Pass("simplify", sym,
+    Pass("simplify", pm_marks + sym,
          why="indices in one form: the passes below look for r//4, r == i and strides"),
     Pass("collapse_loads", pm_collapse_loads + sym, when=may_collapse,
          why="a sum that picks one element is a load; an arange is its index"),

@@ -22,7 +22,7 @@ class ActivationMixin(FunctionsMixin):
 
     def relu(self) -> Self:
         """max(self, 0); NaN stays, and the gradient at 0 is 0."""
-        return self.maximum(0)
+        return self._at_least(0) if self.dtype.kind == "float" else self.maximum(0)
 
     def relu6(self) -> Self:
         """The values held between 0 and 6."""
@@ -30,11 +30,20 @@ class ActivationMixin(FunctionsMixin):
 
     def hardtanh(self, min_val: float = -1, max_val: float = 1) -> Self:
         """The values held between two numbers; the gradient at the bounds is 0."""
-        return self.maximum(min_val).minimum(max_val)
+        if self.dtype.kind != "float":
+            return self.maximum(min_val).minimum(max_val)
+        return self._at_least(min_val).neg()._at_least(-max_val).neg()
+
+    def _at_least(self, bound: float) -> Self:
+        """The larger one; at the bound the gradient is 0, and `maximum` would give the half of it.
+
+        What says so is that the bound is detached.
+        """
+        return self.alu(Ops.MAX, self.const(bound, self.dtype).detach())
 
     def hardsigmoid(self, alpha: float = 1 / 6, beta: float = 0.5) -> Self:
         """alpha * self + beta, held between 0 and 1."""
-        return self._in_float32(lambda x: (x * alpha + beta).maximum(0).minimum(1))
+        return self._in_float32(lambda x: (x * alpha + beta).hardtanh(0, 1))
 
     def hardswish(self) -> Self:
         """self * relu6(self + 3) / 6."""

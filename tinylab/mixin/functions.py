@@ -135,8 +135,7 @@ class FunctionsMixin(ElementwiseMixin):
         """-1, 0 or 1; NaN stays."""
         if self.dtype is dtypes.bool:
             return self
-        zero = self.detach()
-        return (self > 0).where(1, (self < 0).where(-1, zero)).cast(self.dtype)
+        return (self > 0).where(1, (self < 0).where(-1, self.trunc())).cast(self.dtype)
 
     def round(self) -> Self:
         """The nearest integer; halves go to the even one.
@@ -145,9 +144,8 @@ class FunctionsMixin(ElementwiseMixin):
         """
         if self.dtype.kind != "float":
             return self
-        x = self.detach()
-        whole, half = x.trunc(), x.trunc() * 0.5
-        rest = (x - whole).abs()
+        whole, half = self.trunc(), self.trunc() * 0.5
+        rest = (self - whole).abs()
         away = (rest > 0.5) | (rest.eq(0.5) & half.ne(half.trunc()))
         # From what is cut off toward 0, so that -0.3 is -0.0 as everywhere.
-        return away.where(whole + (x < 0).where(-1, 1), whole)
+        return away.where(whole + (self < 0).where(-1, 1), whole)

@@ -24,8 +24,7 @@ from tinylab.uop.ops import (
     node_to_shape,
     rebuild,
 )
-
-_MARKS = (Ops.DETACH, Ops.CONTIGUOUS_BACKWARD)
+from tinylab.uop.symbolic import pm_marks
 
 
 def _is_empty(x: UOp) -> bool:
@@ -179,8 +178,7 @@ _OPERATIONS = GroupOp.Elementwise | GroupOp.Movement | {Ops.REDUCE, Ops.STORE, O
 _EXPANDED_CONST = UPat(Ops.EXPAND, src=(UPat.cvar("c"), UPat()))
 
 # fmt: off
-pm_early_cleanup = PatternMatcher([
-    Rule("mark_vanishes", "detach(x) -> x", UPat(_MARKS, src=(UPat(name="x"),)), lambda x: x),
+pm_early_cleanup = pm_marks + PatternMatcher([
     Rule("contiguous_twice", "contiguous(contiguous(x)) -> contiguous(x)",
          UPat(Ops.CONTIGUOUS, src=(UPat(Ops.CONTIGUOUS, name="x"),), name="c"), contiguous_twice),
     Rule("contiguous_of_whole", "contiguous(buffer) -> buffer",
