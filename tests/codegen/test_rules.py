@@ -13,6 +13,7 @@ from tinylab.codegen.barriers import pm_barriers
 from tinylab.codegen.coalesce import pm_coalesce
 from tinylab.codegen.collapse_loads import pm_collapse_loads
 from tinylab.codegen.decompose_ops import decompositions, pm_decompose_ops
+from tinylab.codegen.exact_exp import pm_exact_exp
 from tinylab.codegen.expand_lanes import LanePlan, pm_expand_lanes
 from tinylab.codegen.fast_division import pm_fast_division
 from tinylab.codegen.flatten_arrays import pm_flatten_arrays
@@ -27,7 +28,7 @@ from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.args import ReduceArg
 from tinylab.uop.ops import PatternMatcher, UOp
 
-F32, I32 = dtypes.float32, dtypes.int32
+F32, F64, I32 = dtypes.float32, dtypes.float64, dtypes.int32
 A, B, M = param(0, 64), param(1, 64), param(2, 64, I32)
 R, S = UOp.range(8, 0), UOp.range(8, 1, REDUCE)
 U = UOp.range(4, 2, AxisType.UPCAST)
@@ -204,6 +205,24 @@ TABLES: list[tuple[PatternMatcher, dict[str, Case]]] = [
         },
     ),
     (pm_powers, {"power": Case([XL.alu(Ops.POW, Y.load()), K.alu(Ops.POW, J)], [XL * XL], F32)}),
+    (
+        pm_exact_exp,
+        {
+            "exp_by_double": Case(
+                [(XL * (1.4426950408889634 * k)).exp2() for k in (1, -2)],
+                [(XL * 1.5).exp2(), XL.exp2(), (XL.cast(F64) * 1.4426950408889634).exp2()],
+            ),
+            "exp_in_parts": Case(
+                [(XL.cast(F64) * (1.4426950408889634 * k)).exp2() for k in (1, -0.5)],
+                [
+                    (XL.cast(F64) * 1.5).exp2(),
+                    (XL * 1.4426950408889634).exp2(),
+                    # As the row before leaves it.
+                    UOp.const(1.4426950408889634, F64).alu(Ops.MUL, XL.cast(F64)).exp2(),
+                ],
+            ),
+        },
+    ),
     (
         pm_transcendental,
         {

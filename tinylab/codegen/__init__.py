@@ -15,6 +15,7 @@ from tinylab.codegen.coalesce import pm_coalesce
 from tinylab.codegen.collapse_loads import may_collapse, pm_collapse_loads
 from tinylab.codegen.decompose_dtypes import decompose_dtypes
 from tinylab.codegen.decompose_ops import for_target
+from tinylab.codegen.exact_exp import has_exponentials, pm_exact_exp
 from tinylab.codegen.expand_lanes import has_lanes, lane_plan, pm_expand_lanes
 from tinylab.codegen.flatten_arrays import free_axes, has_arrays, pm_flatten_arrays
 from tinylab.codegen.foreign_dtypes import has_foreign_dtypes, has_foreign_words
@@ -187,6 +188,8 @@ LOWER = (
          why="bounds say which integers fit 32 bits; what follows needs concrete types"),
     Pass("powers", pm_powers, ctx=wide_float, when=has_powers,
          why="a power is an exponential of a logarithm, which the next pass lowers"),
+    Pass("exact_exp", pm_exact_exp, when=has_exponentials,
+         why="where the target has 2**x that of x * log2 e must not round x; powers made some"),
     Pass("transcendental", run=lower_transcendental, when=has_transcendental,
          why="polynomials with a known error, on whole vectors, where the target has no function"),
     Pass("decompose_ops", run=for_target,

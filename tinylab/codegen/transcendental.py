@@ -143,7 +143,7 @@ def exp(x: UOp, c: UOp) -> UOp | None:
     layout = LAYOUTS.get(x.dtype)
     if layout is None:
         return None
-    times = math.copysign(2.0 ** round(math.log2(abs(c.arg) / LOG2_E)), c.arg)
+    times = exponent_scale(c)
     x = clamp(x if times == 1 else x * times, *layout.exp_range)
     shifted = x * LOG2_E + layout.to_nearest
     n = shifted - layout.to_nearest
@@ -151,6 +151,11 @@ def exp(x: UOp, c: UOp) -> UOp | None:
     rest = (x - n * high) - n * low
     found = (rest * rest) * polynomial(rest, EXP_POLY[x.dtype]) + rest + 1.0
     return scale(found, shifted, layout)
+
+
+def exponent_scale(c: UOp) -> float:
+    """The 1, -1, 2, -1/2 … by which log2 e is multiplied in a constant that `is_log2_e`."""
+    return math.copysign(2.0 ** round(math.log2(abs(c.arg) / LOG2_E)), c.arg)
 
 
 def is_log2_e(x: UOp, c: UOp) -> bool:

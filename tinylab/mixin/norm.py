@@ -90,7 +90,8 @@ class NormMixin(RandomMixin):
         if is_causal:
             if attn_mask is not None:
                 raise OperandError("attention: cannot set attn_mask when is_causal is set")
-            later = self._tri(*scores.shape[-2:], 1)  # the first key is never among them
+            rows, columns = scores.shape[-2:]
+            later = self._tri(rows, columns, 1)  # the first key is never among them
             found = later.where(-math.inf, scores).softmax(-1)
         elif attn_mask is None:
             found = scores.softmax(-1)
