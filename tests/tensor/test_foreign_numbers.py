@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from tinylab import Tensor, UOp, Variable, dtypes, nn
-from tinylab.errors import IndexingError, OperandError, TinylabError
+from tinylab.errors import DTypeError, IndexingError, OperandError, TinylabError
 from tinylab.helpers.kinds import asks_for_numbers
 from tinylab.helpers.plain import plain_arguments
 
@@ -322,3 +323,177 @@ def test_a_number_of_numpys_on_the_left_gives_a_tensor():
     assert isinstance(np.sin(x), np.ndarray)
     with pytest.raises(OperandError, match="ndarray is no operand"):
         _ = np.ones(2, np.float32) + x
+
+
+# *** operators beside arrays, and what is no number
+
+# fmt: off
+ELEMENTS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lt", "le", "gt", "ge", "eq",
+            "ne", "divmod")
+BITS = ("and_", "or_", "xor", "lshift", "rshift")
+IN_PLACE = ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "imatmul", "iand",
+            "ior", "ixor", "ilshift", "irshift")
+# fmt: on
+TENSORS = {
+    "floats": lambda: Tensor([1.0, 2.0, 3.0]),
+    "ints": lambda: Tensor([1, 2, 3]),
+    "uint8": lambda: Tensor([1, 2, 3], dtype="uint8"),
+    "uint64": lambda: Tensor([1, 2, 3], dtype="uint64"),
+    "bools": lambda: Tensor([True, False, True]),
+}
+NO_OPERANDS: dict[str, Any] = {
+    "floats": np.array([1.0, 2.0, 3.0]),
+    "ints": np.array([1, 2, 3]),
+    "bytes": np.array([1, 2, 3], np.uint8),
+    "bools": np.array([True, False, True]),
+    "one": np.ones(1),
+    "nothing": np.ones(0),
+    "another shape": np.ones((2, 4)),
+    "complex": np.array([1j, 2, 3]),
+    "a complex 0-d array": np.array(1j),
+    "a complex number of numpy's": np.complex64(1j),
+    "text": np.array(["a", "b", "c"]),
+    "objects": np.array([None, 1, 2], object),
+    "a matrix": np.array([[1, 2, 3]]).view(np.matrix),
+    "a list": [1, 2, 3],
+    "a tuple": (1.0, 2.0, 3.0),
+    "a set": {1},
+    "None": None,
+    "a string": "abc",
+    "a complex number": 1j,
+    "an object": object(),
+}
+
+
+def operation(name: str) -> Any:
+    return divmod if name == "divmod" else getattr(operator, name)
+
+
+@pytest.mark.parametrize("what", NO_OPERANDS)
+@pytest.mark.parametrize("name", [*ELEMENTS, *BITS, "matmul", *IN_PLACE])
+def test_an_operator_refuses_arrays_and_what_is_no_number(name: str, what: str) -> None:
+    """It never answers with an array, which has no gradient, nor in the words of another library.
+
+    tinygrad refuses arrays, too: whose type and device are meant is not said.
+    """
+    other = NO_OPERANDS[what]
+    sides = [False] if name in IN_PLACE else [False, True]
+    if (name, what) in (("mod", "a string"), ("pow", "a matrix")):  # those ask nobody
+        sides = [False]
+    for (kind, make), left in ((t, side) for t in TENSORS.items() for side in sides):
+        with pytest.raises(TinylabError) as raised:
+            operation(name)(*((other, make()) if left else (make(), other)))
+        assert isinstance(raised.value, (OperandError, DTypeError)), kind
+        assert "__" not in raised.value.message
+
+
+@pytest.mark.parametrize("number", [2, 2.5, True, 300, -1])
+@pytest.mark.parametrize("name", [*ELEMENTS, *BITS])
+def test_an_array_of_no_axes_is_a_number(name: str, number: Any) -> None:
+    for make in TENSORS.values():
+        for left in (False, True):
+            found = []
+            for other in (number, np.array(number)):
+                try:
+                    pair = (other, make()) if left else (make(), other)
+                    found.append(outcome(operation(name)(*pair)))
+                except TinylabError as e:
+                    found.append(e.message)
+            assert str(found[0]) == str(found[1])
+
+
+@pytest.mark.parametrize("name", [n for n in IN_PLACE if n != "imatmul"])
+def test_an_array_of_no_axes_is_a_number_in_place(name: str) -> None:
+    wants_bits = name in ("iand", "ior", "ixor", "ilshift", "irshift")
+    found = []
+    for other in (2, np.array(2)):
+        x = Tensor([4, 5]) if wants_bits else Tensor([4.0, 5.0])
+        found.append(outcome(operation(name)(x, other)))
+    assert found[0] == found[1]
+
+
+def test_a_matrix_product_with_an_array_keeps_no_values_from_the_gradient() -> None:
+    t, array = Tensor.ones(2, 2), np.ones((2, 2), np.float32)
+    for product in (
+        lambda: array @ t,
+        lambda: t @ array,
+        lambda: t.dot(array),  # type: ignore[arg-type]
+        lambda: t.matmul(array),  # type: ignore[arg-type]
+        lambda: t.linear(array),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(OperandError) as raised:
+            product()
+        assert raised.value.message == "ndarray is no operand of a tensor"
+        assert raised.value.help == "make a Tensor of it first"
+    assert (Tensor(array) @ t).tolist() == [[2, 2], [2, 2]]
+
+
+def test_a_quotient_and_what_is_left() -> None:
+    x = Tensor([7.5, -7.0])
+    assert [t.tolist() for t in divmod(x, 2)] == [[3, -4], [1.5, 1]]
+    assert [t.tolist() for t in divmod(10, Tensor([3, -4]))] == [[3, -3], [1, -2]]
+
+
+# *** numpy's functions
+
+M = Tensor([[3.0, 1.0, 2.0], [4.0, 5.0, 6.0]]).realize()
+# fmt: off
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    name: getattr(np, name)
+    for name in ("sum", "prod", "mean", "max", "min", "amax", "amin", "all", "any", "std", "var",
+                 "argmax", "argmin", "cumsum", "cumprod", "ptp", "median", "count_nonzero", "sort",
+                 "argsort", "squeeze", "ravel", "round", "nonzero", "argwhere", "flip", "transpose",
+                 "diagonal", "trace", "size", "shape", "ndim", "array2string", "sin", "unique")
+} | {
+    "sum along": lambda x: np.sum(x, axis=1, keepdims=True),
+    "sum in doubles": lambda x: np.sum(x, dtype=np.float64),
+    "sum of some": lambda x: np.sum(x, where=x > 2),
+    "std with a correction": lambda x: np.std(x, ddof=1),
+    "max from": lambda x: np.max(x, initial=9),
+    "into an array": lambda x: np.sum(x, axis=0, out=np.zeros(3, np.float32)),
+    "concatenate": lambda x: np.concatenate([x, np.ones((2, 3), np.float32)], axis=1),
+    "stack": lambda x: np.stack((x, x)),
+    "where": lambda x: np.where(x > 2, x, 0),
+    "einsum": lambda x: np.einsum("ij,kj->ik", x, x),
+    "norm": np.linalg.norm,
+    "clip": lambda x: np.clip(x, 2, 4),
+    "percentile": lambda x: np.percentile(x, [25, 50]),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_numpys_functions_give_numpys_answers(name: str) -> None:
+    """sum, mean, max and their like asked for methods with numpy's keywords, and got a refusal."""
+    found, right = FUNCTIONS[name](M), FUNCTIONS[name](M.numpy())
+    assert type(found) is type(right)
+    if isinstance(right, tuple):
+        assert all(map(np.array_equal, found, right))
+    else:
+        assert np.array_equal(found, right)
+
+
+def test_numpys_functions_write_to_no_tensor() -> None:
+    x, index = Tensor([1.0, 2.0]), np.array([0])
+    for name, call in {
+        "sum": lambda: np.sum(np.ones((2, 2)), axis=0, out=x),  # type: ignore[call-overload]
+        "copyto": lambda: np.copyto(x, np.zeros(2)),  # type: ignore[arg-type]
+        "put": lambda: np.put(x, index, 5),  # type: ignore[arg-type]
+    }.items():
+        with pytest.raises(OperandError) as raised:
+            call()
+        assert raised.value.message == f"numpy.{name} cannot write to a Tensor"
+    assert x.tolist() == [1, 2]
+    array = np.zeros(2)
+    np.copyto(array, x)  # type: ignore[arg-type]
+    assert array.tolist() == [1, 2]
+    with pytest.raises(OperandError, match="ndarray is no operand"):
+        array += x  # type: ignore[arg-type]
+
+
+def test_another_librarys_arrays_are_left_to_it() -> None:
+    class Other:
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> str:
+            return "theirs"
+
+    assert np.concatenate([Tensor([1.0]), Other()]) == "theirs"  # type: ignore[list-item]

@@ -16,7 +16,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import BroadcastError, DTypeError, OperandError
 from tinylab.mixin.base import Primitives, Shape, same_size, shape_text, size_text
-from tinylab.mixin.numbers import held, number_dtype, plain_number, side_of
+from tinylab.mixin.numbers import held, number_dtype, plain_number, side_of, unboxed
 from tinylab.mixin.remainders import floor_quotient, remainder
 from tinylab.mixin.signs import less_exactly, signs_apart
 from tinylab.opcodes import Ops
@@ -98,6 +98,7 @@ class ElementwiseMixin(Primitives):
 
         Raises: OperandError for an unknown rounding mode.
         """
+        x = unboxed(x)
         a, b = self._operands(x, reverse, "div")
         if rounding_mode is None:
             a, b = a._as_float(), b._as_float()
@@ -135,6 +136,7 @@ class ElementwiseMixin(Primitives):
 
     def pow(self, x: Self | ConstType, reverse: bool = False) -> Self:
         """self ** x. Integers to an integer power wrap; a negative exponent needs floats."""
+        x = unboxed(x)
         if not reverse and isinstance(x, (int, float)):
             return self._pow_number(x)
         a, b = self._operands(x, reverse, "pow")
@@ -467,6 +469,12 @@ class ElementwiseMixin(Primitives):
 
     def __rmod__(self, x: Any) -> Self:
         return self.mod(x, True)
+
+    def __divmod__(self, x: Any) -> tuple[Self, Self]:
+        return self // x, self % x
+
+    def __rdivmod__(self, x: Any) -> tuple[Self, Self]:
+        return x // self, x % self
 
     def __pow__(self, x: Any) -> Self:
         return self.pow(x)

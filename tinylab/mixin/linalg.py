@@ -19,6 +19,7 @@ from tinylab.errors import OperandError, ShapeError
 from tinylab.helpers.seq import argfix
 from tinylab.mixin.base import same_size, shape_text, size_text
 from tinylab.mixin.indexing import IndexingMixin
+from tinylab.mixin.numbers import refuse_array
 from tinylab.opcodes import Ops
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ class LinalgMixin(IndexingMixin):
 
         Sums are kept in at least float32 and rounded once.
 
-        Raises: ShapeError when the axes differ in size.
+        Raises: ShapeError when the axes differ in size; OperandError for an array.
         """
+        refuse_array(w)
         inner = -min(w.ndim, 2)
         if self.ndim == 0 or w.ndim == 0 or not same_size(self.shape[-1], w.shape[inner]):
             raise ShapeError(
@@ -57,6 +59,7 @@ class LinalgMixin(IndexingMixin):
 
     def matmul(self, x: Self, reverse: bool = False, dtype: DTypeLike | None = None) -> Self:
         """self @ x; x @ self with reverse."""
+        refuse_array(x)
         return x.dot(self, dtype) if reverse else self.dot(x, dtype)
 
     def __matmul__(self, x: Self) -> Self:

@@ -12,18 +12,38 @@ from tinylab.helpers.arguments import shown
 from tinylab.mixin.base import Primitives
 
 
+def unboxed(x: Any) -> Any:
+    """What a numpy scalar or array of no axes holds; anything else as it is."""
+    if isinstance(x, (int, float, Primitives)):
+        return x
+    item = getattr(x, "item", None)
+    return item() if callable(item) and getattr(x, "ndim", 1) == 0 else x
+
+
 def plain_number(x: Any) -> PyConst:
     """A numpy scalar as a Python number.
 
     Raises: OperandError for what is no number.
     """
-    item = getattr(x, "item", None)
-    value = item() if callable(item) and getattr(x, "ndim", 1) == 0 else x
+    value = unboxed(x)
     if not isinstance(value, (int, float)):
-        raise OperandError(
-            f"{type(x).__name__} is no operand of a tensor", help="make a Tensor of it first"
-        )
+        raise _no_operand(x)
     return value
+
+
+def refuse_array(x: Any) -> None:
+    """Refuse an array, which has a product of its own, as an operand of matrices.
+
+    Raises: OperandError.
+    """
+    if hasattr(x, "__array__") and not isinstance(x, Primitives):
+        raise _no_operand(x)
+
+
+def _no_operand(x: Any) -> OperandError:
+    return OperandError(
+        f"{type(x).__name__} is no operand of a tensor", help="make a Tensor of it first"
+    )
 
 
 def number_dtype(x: PyConst, dtype: DType) -> DType:
@@ -51,7 +71,10 @@ def side_of(x: Any, dtype: DType) -> int:
         return 0
     if not hasattr(x, "__index__"):
         return 0
-    value = operator.index(x)
+    try:
+        value = operator.index(x)
+    except TypeError:  # an array has it, and means to refuse
+        return 0
     return (value > dtype.max) - (value < dtype.min)
 
 

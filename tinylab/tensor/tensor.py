@@ -32,6 +32,7 @@ from tinylab.helpers.arguments import explained
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.tensor import data as host, disk, filing
+from tinylab.tensor.beside_numpy import of_values
 from tinylab.tensor.core import canonical
 from tinylab.tensor.held import ANYTHING, live
 from tinylab.tensor.history import Unfolded
@@ -145,6 +146,10 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
                 self.dtype if self.dtype.kind != "bool" else dtypes.default_int
             )
         return super().ufix(x)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """What numpy.sum(x) and its like ask: theirs is the answer, for the values."""
+        return of_values(function, types, args, kwargs)
 
     # *** values
 
