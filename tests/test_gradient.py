@@ -356,3 +356,8 @@ def test_a_value_at_a_bound_shares_but_for_activations(bound: float) -> None:
     assert y.relu().sum().gradient(x)[0].tolist() == [0.0, 1.0, 0.0]
     assert y.hardtanh(0, 9).sum().gradient(x)[0].tolist() == [0.0, 1.0, 0.0]
     assert y.hardtanh(-9, 0).sum().gradient(x)[0].tolist() == [0.0, 0.0, 1.0]
+
+
+def test_an_activation_of_a_number_is_a_number() -> None:
+    for found, right in ((Tensor(-2.0).relu(), "0."), (Tensor(9.0).hardtanh(), "1.")):
+        assert repr(found).startswith(f"Tensor({right}")

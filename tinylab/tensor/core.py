@@ -127,9 +127,10 @@ class TensorCore(OpMixin):
     def alu(self, op: Ops, *src: Self) -> Self:
         """An elementwise operation on this and other tensors of one type; constants are folded."""
         srcs = [self.uop, *(s.uop for s in src)]
-        if all(s.op is Ops.CONST for s in srcs) and all(s.arg is not Invalid for s in srcs):
+        known = [s.src[0] if s.op is Ops.DETACH else s for s in srcs]
+        if all(s.op is Ops.CONST for s in known) and all(s.arg is not Invalid for s in known):
             dtype = infer_dtype(op, tuple(srcs), None)
-            value = exec_alu(op, dtype, [s.arg for s in srcs])
+            value = exec_alu(op, dtype, [s.arg for s in known])
             return self._from_uop(UOp.const(value, dtype))
         return self._from_uop(srcs[0].alu(op, *srcs[1:]))
 
