@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 import tempfile
 
 # Before tinylab is imported: it reads its settings once. Worker processes of a run share nothing.
@@ -12,6 +13,10 @@ os.environ.setdefault("SPEC", "1")
 os.environ.setdefault("NO_COLOR", "1")
 _CACHE = tempfile.TemporaryDirectory(prefix="tinylab-tests-")
 os.environ["CACHEDB"] = os.path.join(_CACHE.name, "cache.db")
+
+# Tests start hundreds of processes: each would compile anew whatever it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell that starts a run in the background lets it ignore Ctrl-C, which tests send themselves.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -174,22 +174,28 @@ def test_one_captured_function_serves_all_threads():
 
 
 def test_a_capture_hears_its_own_thread_only():
-    other_is_done = threading.Event()
+    """What another thread computes meanwhile waits for the capture; its kernels are not taken."""
+    others: list[threading.Thread] = []
+    values: list[list[float]] = []
 
-    def elsewhere() -> None:
-        assert (Tensor([1.0, 2.0]) + 5).numpy().tolist() == [6.0, 7.0]
-        other_is_done.set()
+    def elsewhere(begins: threading.Event) -> None:
+        begins.set()
+        values.append((Tensor([1.0, 2.0]) + 5).numpy().tolist())
 
     @TinyJit
     def step(x: Tensor) -> Tensor:
-        thread = threading.Thread(target=elsewhere)
-        thread.start()
-        thread.join(60)
+        begins = threading.Event()
+        others.append(threading.Thread(target=elsewhere, args=(begins,)))
+        others[-1].start()
+        assert begins.wait(60)
+        others[-1].join(0.5)  # time enough to compute, if nothing held it
         return (x + 1).realize()
 
     for n in range(4):
         assert step(Tensor([float(n)]).realize()).item() == n + 1
-    assert other_is_done.is_set()
+    for thread in others:
+        thread.join(60)
+    assert values == [[6.0, 7.0]] * len(others)
     assert len(step.captured.steps) == 1
 
 

@@ -34,6 +34,32 @@ def test_entries_may_weigh_more_than_one():
     assert kept.weight() == 4
 
 
+def test_what_went_weighs_nothing():
+    kept: Recent[str, str] = Recent(5, len)
+    kept.keep("a", "xxx")
+    kept.keep("a", "x")
+    assert kept.weight() == 1
+    kept.keep("b", "xxxx")
+    kept.clear()
+    assert kept.weight() == 0
+    kept.keep("c", "xx")
+    assert (list(kept), kept.weight()) == (["c"], 2)
+
+
+def test_an_entry_is_weighed_once():
+    weighed: list[str] = []
+
+    def weigh(text: str) -> int:
+        weighed.append(text)
+        return len(text)
+
+    kept: Recent[int, str] = Recent(20, weigh)
+    for n in range(50):
+        kept.keep(n, "xx")
+    assert len(weighed) == 50
+    assert len(kept) == 10
+
+
 def test_the_last_stays_however_heavy_it_is():
     kept: Recent[str, str] = Recent(3, len)
     kept.keep("a", "x")

@@ -21,6 +21,8 @@ class Recent(OrderedDict[K, V]):
         super().__init__()
         self.most = most
         self._weigh = weigh
+        self._weights: dict[K, int] = {}  # what each weighed when it was kept
+        self._total = 0
 
     def find(self, key: K) -> V | None:
         """The value of a key, which counts as use; None where there is none."""
@@ -33,11 +35,24 @@ class Recent(OrderedDict[K, V]):
     def keep(self, key: K, value: V) -> V:
         """Keep a value, and let go of what is too much."""
         self.pop(key, None)
+        self._forget(key)
         self[key] = value
+        if self._weigh is not None:
+            self._weights[key] = weight = self._weigh(value)
+            self._total += weight
         while len(self) > 1 and self.weight() > self.most:
-            self.popitem(last=False)
+            self._forget(self.popitem(last=False)[0])
         return value
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        super().clear()
+        self._weights.clear()
+        self._total = 0
 
     def weight(self) -> int:
         """What all entries weigh; without a measure each is 1."""
-        return len(self) if self._weigh is None else sum(map(self._weigh, self.values()))
+        return len(self) if self._weigh is None else self._total
+
+    def _forget(self, key: K) -> None:
+        self._total -= self._weights.pop(key, 0)
