@@ -53,6 +53,13 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+def new_page(browser: Browser) -> Page:
+    """A page that knows nothing of the others, with what the tests ask of it."""
+    page = browser.new_page(viewport=VIEWPORT)
+    page.add_init_script(_PAGE_JS)
+    return page
+
+
 class Notebook:
     """One notebook, open in one page: in a new one, or in one that another notebook left."""
 
@@ -61,16 +68,16 @@ class Notebook:
     ) -> None:
         self.server = server
         self.file = server.notebooks / f"{name}.ipynb"
-        self.errors: list[str] = []
-        self.foreign: list[str] = []
-        self._loaded = page is not None
-        if page is None:
-            page = browser.new_page(viewport=VIEWPORT)
-            page.add_init_script(_PAGE_JS)
-        self.page: Page = page
         self._listeners: dict[Any, Callable[[Any], None]] = {
             "console": self._console, "pageerror": self._page_error, "request": self._request
         }  # fmt: skip
+        self._loaded = page is not None
+        self._stand_in(new_page(browser) if page is None else page)
+
+    def _stand_in(self, page: Page) -> None:
+        self.page = page
+        self.errors: list[str] = []
+        self.foreign: list[str] = []
         for event, listener in self._listeners.items():
             page.on(event, listener)
 
@@ -164,16 +171,15 @@ class Notebook:
         self.page.emulate_media(reduced_motion="null")
         return self.page
 
-    def reopened(self) -> "Notebook":
-        """Save it, end its kernel, and open it in another page; this one is closed."""
+    def reopen(self) -> None:
+        """Save it, end its kernel, and open it in a new page, in the place of this one."""
         self.save()
         self.page.evaluate("() => tests.panel().sessionContext.shutdown()")
         browser = self.page.context.browser
         assert browser is not None
         self.close()
-        again = Notebook(self.server, browser, self.file.stem)
-        again.open()
-        return again
+        self._stand_in(new_page(browser))
+        self.open()
 
     # *** the debugger
 

@@ -70,8 +70,22 @@ def open_capture(notebook: Opener, *folders: Path, lab: str = "lab") -> Notebook
     return nb
 
 
+def check_that_nothing_is_hidden(nb: Notebook, *parts: str) -> None:
+    """The viewer's parts lie whole in its box, which nothing overflows."""
+    nb.page.wait_for_function(
+        """parts => { const root = document.querySelector('.tinylab');
+          const box = root.getBoundingClientRect();
+          return root.scrollHeight <= root.clientHeight + 1 && parts.every(part => {
+            const own = root.querySelector(part).getBoundingClientRect();
+            return own.height > 20 && own.top >= box.top && own.bottom <= box.bottom; }); }""",
+        arg=parts,
+    )
+
+
 @every_capture
-def test_a_capture_in_both_themes(notebook: Opener, folder: Path, shots: Path) -> None:
+def test_a_capture_in_both_themes_and_in_a_narrow_page(
+    notebook: Opener, folder: Path, shots: Path
+) -> None:
     nb = open_capture(notebook, folder)
     view = shown(nb)
     assert int(canvas(nb, "drawn")) > 0
@@ -89,6 +103,10 @@ def test_a_capture_in_both_themes(notebook: Opener, folder: Path, shots: Path) -
         assert not low, low
         nb.keys("k")
     nb.theme("light")
+    nb.page.set_viewport_size({"width": 900, "height": 1000})
+    check_that_nothing_is_hidden(nb, LANES, ".tl-listing-panel", ".tl-status")
+    nb.keys("k")
+    check_that_nothing_is_hidden(nb, ".tl-status")
     nb.check()
 
 
@@ -133,25 +151,6 @@ def test_cards_of_several_runs_stay_in_their_borders(notebook: Opener, shots: Pa
     )
     assert over == []
     nb.check()
-
-
-@every_capture
-def test_a_narrow_viewer_hides_nothing(notebook: Opener, folder: Path) -> None:
-    nb = open_capture(notebook, folder)
-    nb.page.set_viewport_size({"width": 900, "height": 1000})
-    view = shown(nb)
-    for key, parts in {"": [LANES, ".tl-listing-panel", ".tl-status"], "k": [".tl-status"]}.items():
-        if key:
-            nb.keys(key)
-        nb.page.wait_for_function(
-            """parts => { const root = document.querySelector('.tinylab');
-              const box = root.getBoundingClientRect();
-              return root.scrollHeight <= root.clientHeight + 1 && parts.every(part => {
-                const own = root.querySelector(part).getBoundingClientRect();
-                return own.height > 20 && own.top >= box.top && own.bottom <= box.bottom; }); }""",
-            arg=parts,
-        )
-    assert view.is_visible()
 
 
 def test_from_the_whole_dispatch_to_single_cycles(notebook: Opener, shots: Path) -> None:
@@ -370,15 +369,14 @@ def test_reopened_without_its_kernel(notebook: Opener, shots: Path) -> None:
     nb = open_capture(notebook, FOLDER)
     shown(nb)
     assert nb.page.locator(".tinylab-static").is_hidden()
-    again = nb.reopened()
-    static = again.page.locator(".tinylab-static")
+    nb.reopen()
+    static = nb.page.locator(".tinylab-static")
     static.wait_for()
     assert static.locator("img[src^='data:image/svg+xml']").count() == 1
     assert static.locator("table").count() >= 3
     assert "LDS bank conflicts" in static.inner_text()
-    again.page.screenshot(path=str(shots / "capture_static.png"), full_page=True)
-    assert not again.foreign
-    again.close()
+    nb.page.screenshot(path=str(shots / "capture_static.png"), full_page=True)
+    assert not nb.foreign
 
 
 def test_a_restarted_kernel_leaves_what_was_drawn(notebook: Opener) -> None:

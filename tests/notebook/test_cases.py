@@ -85,15 +85,14 @@ def test_reopened_without_its_kernel_the_output_is_a_picture(notebook: Opener, s
     to_a_long_pass(nb)
     nb.keys(*["ArrowRight"] * 5)
     assert nb.page.locator(".tinylab-static").is_hidden()
-    again = nb.reopened()
-    static = again.page.locator(".tinylab-static")
+    nb.reopen()
+    static = nb.page.locator(".tinylab-static")
     static.wait_for()
     assert static.locator("img[src^='data:image/svg+xml']").count() >= 1
     assert static.locator("table tr").count() >= 3
     assert "define" in static.locator("details").first.text_content()
-    again.page.screenshot(path=str(shots / "static.png"), full_page=True)
-    assert not again.foreign
-    again.close()
+    nb.page.screenshot(path=str(shots / "static.png"), full_page=True)
+    assert not nb.foreign
 
 
 def test_a_restarted_kernel_leaves_the_picture_and_says_so(notebook: Opener, shots: Path) -> None:

@@ -88,31 +88,28 @@ def test_opened_again_it_shows_the_step_that_was_saved(notebook: Opener, shots: 
     nb.keys("k")
     nb.view().locator(".tl-code-line").first.wait_for()
     wait_kept(nb, place)
-    again = nb.reopened()
-    assert again.file.stat().st_size <= 1.3 * size
-    view = again.ready()
+    nb.reopen()
+    assert nb.file.stat().st_size <= 1.3 * size
+    view = nb.ready()
     assert view.get_attribute("data-link") == "gone"
-    assert again.at() == place
-    assert "The kernel of this record has gone" in again.status()
-    static = again.page.locator(".tinylab-static")
+    assert nb.at() == place
+    assert "The kernel of this record has gone" in nb.status()
+    static = nb.page.locator(".tinylab-static")
     static.wait_for()
     assert static.locator("img[src^='data:image/svg+xml']").is_visible()
     assert static.locator("details").count() >= 1
-    again.page.screenshot(path=str(shots / "reopened.png"))
+    nb.page.screenshot(path=str(shots / "reopened.png"))
     # What cannot be loaded is not promised: keys lead nowhere, and code is where the file has it.
-    again.keys("ArrowRight", "]")
-    assert again.at() == place
-    again.keys("k")
+    nb.keys("ArrowRight", "]")
+    assert nb.at() == place
+    nb.keys("k")
     view.locator(".tl-run-error", has_text="the source stands under this view").wait_for()
-    again.page.screenshot(path=str(shots / "reopened-kernels.png"))
-    assert again.sent() == 0
-    again.check()
-    again.run(0, 1)
-    again.page.wait_for_function(
-        "() => document.querySelector('.tinylab').dataset.link === 'ready'"
-    )
+    nb.page.screenshot(path=str(shots / "reopened-kernels.png"))
+    assert nb.sent() == 0
+    nb.check()
+    nb.run(0, 1)
+    nb.page.wait_for_function("() => document.querySelector('.tinylab').dataset.link === 'ready'")
     static.wait_for(state="hidden")
-    again.close()
 
 
 @pytest.mark.parametrize("cell", [CAPTURED, "rec_profile"], ids=["capture", "profile"])
@@ -122,8 +119,8 @@ def test_what_needs_its_kernel_is_a_line_over_what_the_file_holds(
     nb = notebook(LOAD, PROFILED, cell, lab="saving_lab")
     nb.run(0, 1, 2)
     nb.page.locator(".jp-CodeCell").nth(2).locator(".tinylab").wait_for()
-    again = nb.reopened()
-    shown = again.page.locator(".jp-CodeCell").nth(2)
+    nb.reopen()
+    shown = nb.page.locator(".jp-CodeCell").nth(2)
     note = shown.locator(".tinylab-note")
     note.wait_for()
     assert "has gone" in note.inner_text()
@@ -131,9 +128,8 @@ def test_what_needs_its_kernel_is_a_line_over_what_the_file_holds(
     assert shown.locator(".tinylab-static").is_visible()
     assert shown.locator(".tinylab-static table tr").count() >= 2
     shown.scroll_into_view_if_needed()
-    again.page.screenshot(path=str(shots / f"reopened-{request.node.callspec.id}.png"))
-    again.check()
-    again.close()
+    nb.page.screenshot(path=str(shots / f"reopened-{request.node.callspec.id}.png"))
+    nb.check()
 
 
 def test_a_record_that_was_shown_by_its_name_is_kept_as_well(notebook: Opener) -> None:
@@ -141,11 +137,10 @@ def test_a_record_that_was_shown_by_its_name_is_kept_as_well(notebook: Opener) -
     nb.run(0, 1, 2)
     nb.ready()
     assert nb.page.locator(".tinylab-static").is_hidden()
-    again = nb.reopened()
-    static = again.page.locator(".tinylab-static")
+    nb.reopen()
+    static = nb.page.locator(".tinylab-static")
     static.wait_for()
     assert static.locator("table tr").count() >= 3
-    again.close()
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -193,14 +188,14 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize("cell", NOTHING)
-def test_a_cell_that_computes_nothing_says_so_in_one_line(notebook: Opener, cell: str) -> None:
-    nb = notebook(LOAD, NOTHING[cell])
-    nb.run(0, 1)
-    outputs = nb.page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea-output")
-    outputs.get_by_text("nothing was computed").wait_for()
-    heights = outputs.evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
-    assert max(heights) < 60, heights
+def test_cells_that_compute_nothing_say_so_in_one_line_each(notebook: Opener) -> None:
+    nb = notebook(LOAD, *NOTHING.values())
+    for number, name in enumerate(NOTHING, 1):
+        nb.run(0, number)
+        outputs = nb.page.locator(".jp-CodeCell").nth(number).locator(".jp-OutputArea-output")
+        outputs.get_by_text("nothing was computed").wait_for()
+        heights = outputs.evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
+        assert max(heights) < 60, (name, heights)
+        assert not nb.page.evaluate("cell => tests.hasWidget(cell)", number), name
     assert nb.page.locator(".tinylab").count() == 0
-    assert not nb.page.evaluate("() => tests.hasWidget(1)")
     nb.check()

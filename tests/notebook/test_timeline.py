@@ -384,15 +384,14 @@ def test_without_its_kernel_the_output_is_a_picture(notebook: Opener, shots: Pat
     nb = notebook(LOAD, CELL + "\n", "rec_profile")
     nb.run(0, 1, 2)
     timeline(nb, 1)
-    again = nb.reopened()
-    static = again.page.locator(".tinylab-static").last
+    nb.reopen()
+    static = nb.page.locator(".tinylab-static").last
     static.wait_for()
     assert static.locator("img[alt='lanes of the profile']").count() == 1
     assert static.locator("table tr").count() >= 3
     static.scroll_into_view_if_needed()
     static.screenshot(path=str(shots / "timeline_static.png"))
-    assert not again.foreign
-    again.close()
+    assert not nb.foreign
 
 
 def test_a_restarted_kernel_leaves_the_picture_and_says_so(notebook: Opener) -> None:
