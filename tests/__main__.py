@@ -67,10 +67,10 @@ def bundle_is_current() -> bool:
 
 
 def run_pytest() -> bool:
-    """All Python tests and the notebooks, on two processes."""
+    """All Python tests and the notebooks, on three processes: who drives a browser often waits."""
     notebooks = [str(path) for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
     extra = ["--nbmake", "--nbmake-timeout=900", *notebooks] if notebooks else []
-    return python("-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", "tests", *extra)
+    return python("-m", "pytest", "-q", "-n", "3", "--dist", "worksteal", "tests", *extra)
 
 
 def replay_of_models() -> bool:

@@ -25,6 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A worker keeps millions of objects in caches: looking through them all took a tenth of a run.
 gc.set_threshold(20_000, 20, 20)
 
+import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile(
@@ -36,3 +37,16 @@ settings.register_profile(
 )
 settings.register_profile("long", parent=settings.get_profile("default"), max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a run on several processes notebooks and browsers come first, short tests last.
+
+    A process that has done its list takes work from the end of another's.
+    """
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not _takes_seconds(item))
+
+
+def _takes_seconds(item: pytest.Item) -> bool:
+    return item.path.suffix == ".ipynb" or item.get_closest_marker("browser") is not None
