@@ -72,6 +72,7 @@ class Notebook:
             "console": self._console, "pageerror": self._page_error, "request": self._request
         }  # fmt: skip
         self._loaded = page is not None
+        self._before: Page | None = None  # where it was open first
         self._stand_in(new_page(browser) if page is None else page)
 
     def _stand_in(self, page: Page) -> None:
@@ -161,23 +162,31 @@ class Notebook:
     def close(self) -> None:
         """Close the page; the kernel lives on."""
         self.page.close()
+        if self._before is not None:
+            self._before.close()
 
     def leave(self) -> Page:
-        """End the kernel, close the notebook, and give the page, as it was at first, to another."""
+        """End the kernel, close the notebook, and give the page, as it was at first, to another.
+
+        Of a notebook that was opened again that is the first page: where JupyterLab has shown the
+        widgets of a file it looks for them when the next kernel is restarted.
+        """
         for event, listener in self._listeners.items():
             self.page.remove_listener(event, listener)
         self.page.evaluate("() => tests.leave()")
+        if self._before is not None:
+            self.page.close()
+            return self._before
         self.page.set_viewport_size(VIEWPORT)
         self.page.emulate_media(reduced_motion="null")
         return self.page
 
     def reopen(self) -> None:
-        """Save it, end its kernel, and open it in a new page, in the place of this one."""
-        self.save()
-        self.page.evaluate("() => tests.panel().sessionContext.shutdown()")
+        """Save it, end its kernel, and open it in a new page."""
         browser = self.page.context.browser
         assert browser is not None
-        self.close()
+        self.save()
+        self._before = self.leave()
         self._stand_in(new_page(browser))
         self.open()
 
