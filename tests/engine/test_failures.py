@@ -267,6 +267,31 @@ def test_a_write_happens_once_wherever_a_run_ends(how: str, device: str | tuple[
     assert ends > 2 if how != "fails" else ends
 
 
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("shape", [(12,), (3, 4), (2, 2, 3)])
+@pytest.mark.parametrize(
+    "view", [lambda t: t[:], Tensor.contiguous, lambda t: t[1:], Tensor.detach]
+)
+def test_a_view_is_copied_and_the_write_that_waits_stays_where_it_is(
+    how: str, shape: tuple[int, ...], view: Callable[[Tensor], Tensor]
+) -> None:
+    """The copy was in the place of the memory, for the write too: it changed the view."""
+    for at in range(4):
+        a = np.arange(12, dtype=np.int32).reshape(shape)
+        x = Tensor(a.copy()).realize()
+        older, double, row = view(x), x * 2, view(Tensor(a)).numpy()
+        x += 1
+        ended(how, at)(x)
+        wanted = [(x, a + 1), (older, row), (double, a * 2)]
+        for t, right in wanted:
+            try:
+                found = t.numpy()
+            except LostValueError:
+                assert how == "fails"
+                continue
+            assert found.tolist() == right.tolist(), at
+
+
 def out_of_bounds(o: UOp, x: UOp) -> UOp:
     i = UOp.range(x.numel() + 2, 0)
     return o[i].store(x[i]).end(i).sink(arg=KernelInfo(name="out_of_bounds"))

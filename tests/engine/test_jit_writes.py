@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tinylab import Context, Tensor, TinyJit, dtypes
+from tinylab.errors import JitError
 from tinylab.tensor.held import live
+from tinylab.uop.ops import KernelInfo, UOp
 
 
 def numbers(*values: int) -> Tensor:
@@ -325,3 +327,70 @@ def test_gradients_add_up_where_they_were_written_before(jit: int):
             if n == 3:
                 w.grad.assign(w.grad * 0)
     assert w.grad.tolist() == [4.0, 1.0]
+
+
+def _increment(c: UOp) -> UOp:
+    i = UOp.range(2, 0)
+    return c[i].store(c[i] + 1).end(i).sink(arg=KernelInfo(name="increment"))
+
+
+@both
+@pytest.mark.parametrize("where", ["input", "state", "written"])
+def test_a_kernel_by_hand_changes_no_tensor_that_it_was_given(jit: int, where: str):
+    """Its result has the new values; a plain call moves what it overwrites, a replay would not."""
+    state = numbers(5, 6)
+
+    def step(x: Tensor, apart: bool) -> Tensor:
+        if where == "written":
+            state.assign(state + x)
+        given = x if where == "input" else state
+        return (given.clone() if apart else given).custom_kernel(fxn=_increment)[0] * 2
+
+    with Context(JIT=jit):
+        plain = TinyJit(lambda x: step(x, False))
+        assert plain(numbers(0, 0)).tolist() == [
+            2 if where == "input" else 12,
+            2 if where == "input" else 14,
+        ]
+        if jit and where != "written":
+            with pytest.raises(JitError, match="written by hand writes to the memory") as e:
+                plain(numbers(0, 0))
+            assert "clone()" in str(e.value.help)
+        apart = TinyJit(lambda x: step(x, True))
+        for n in range(5):
+            x = numbers(n, 0)
+            total = 5 + (n * (n + 1) // 2 if where == "written" else 0)
+            assert apart(x).tolist()[0] == 2 * (n if where == "input" else total) + 2
+            assert x.tolist() == [n, 0]
+            assert state.tolist() == [total, 6]
+
+
+@both
+def test_a_parameter_that_is_returned_is_a_value(jit: int):
+    """As a parameter it got gradients of its own, in the memory of the last call's."""
+    w = Tensor([1.0, 2.0]).is_param_()
+
+    @TinyJit
+    def step(x: Tensor) -> tuple[Tensor, Tensor]:
+        w.grad = None
+        loss = (w * x).sum().backward()
+        assert w.grad is not None
+        w.assign(w - w.grad)
+        return loss, w
+
+    with Context(JIT=jit, TRAINING=1):
+        held = [step(Tensor([1.0, 0.5]).realize()) for _ in range(4)]
+        assert [t[1].tolist() for t in held] == [[-n, 2 - 0.5 * (n + 1)] for n in range(4)]
+        assert all(t[1].grad is None and not t[1].is_param for t in held)
+
+
+def test_a_mask_in_a_captured_function_is_named():
+    def clear(x: Tensor) -> Tensor:
+        x[x > 1] = 0
+        return x * 1
+
+    step = TinyJit(clear)
+    step(numbers(1, 2))
+    with pytest.raises(JitError, match="a mask picks as many elements as it has true ones") as e:
+        step(numbers(1, 2))
+    assert "where" in str(e.value.help)

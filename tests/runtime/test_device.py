@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tinylab import Tensor
@@ -106,6 +110,13 @@ def test_what_chose_a_device_before_dev_says_what_replaces_it(name, value, new):
     message = rf"^{name}={value} is deprecated, use DEV={new} instead$"
     with pytest.raises(AssertionError, match=message):
         refuse_old_settings({"HOME": "/", name: value})
+
+
+def test_an_older_variable_beside_dev_is_told():
+    env = {**os.environ, "DEV": "CPU", "CPU_CC": "clang"}
+    code = "from tinylab import Device; Device.DEFAULT"
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert "CPU_CC=clang is deprecated, use DEV=CPU:CLANG instead" in found.stderr
 
 
 def test_other_variables_are_nobodys_business():

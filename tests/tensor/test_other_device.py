@@ -121,3 +121,36 @@ def test_what_is_on_no_device_comes_to_those_that_a_kernel_by_hand_gets(device: 
     out = Tensor.empty(3, dtype=dtypes.int32, device=device)
     found = Tensor.custom_kernel(out, a, Tensor.arange(3), fxn=add)[0]
     assert (found * 2).to("CPU:2").tolist() == [2, 6, 10]
+
+
+KINDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "to": lambda x: x.to(OTHER),
+    "to, and more": lambda x: x.to(OTHER) + 0,
+    "a piece": lambda x: x[1:].to(OTHER),
+    "on several": lambda x: x.shard((OTHER, "CPU:2")) + 0,
+    "cut": lambda x: x.shard((OTHER, "CPU:2"), 0) + 0,
+    "into memory": lambda x: Tensor.zeros(4, 3, device=OTHER).contiguous().assign(x.to(OTHER)),
+    "beside": lambda x: x * 1,
+}
+ORDERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "transposed": lambda x: x.T.contiguous(),
+    "sorted": lambda x: x.sort(0)[0],
+    "of three axes": lambda x: x.reshape(2, 2, 3).permute(2, 0, 1).contiguous(),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_value_that_is_stored_in_another_order_too_moves_in_its_own(
+    kind: str, order: str
+) -> None:
+    """It was stored once, in the other order, and its bytes were copied as they lay."""
+    values = np.arange(12, dtype=np.float32).reshape(4, 3)
+    x = Tensor(values).realize() + 1
+    moved, turned = KINDS[kind](x), ORDERS[order](x)
+    Tensor.realize(moved, turned)
+    np.testing.assert_array_equal(moved.numpy(), KINDS[kind](Tensor(values + 1)).numpy())
+    np.testing.assert_array_equal(turned.numpy(), ORDERS[order](Tensor(values + 1)).numpy())
+    assert (moved.to("CPU:3").sum() + turned.to("CPU:3").sum()).item() == pytest.approx(
+        moved.numpy().sum() + turned.numpy().sum()
+    )

@@ -319,3 +319,13 @@ def test_a_write_beside_a_view_across_a_cut_leaves_it_a_view(look: bool) -> None
     v += 1
     assert v.tolist() == [[8, 10], [12, 14]]
     assert a.tolist() == [[1, 1], [7, 9], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("least", [100, 1])
+def test_a_write_by_mask_parts_views_whatever_it_picks(least: int) -> None:
+    s = Tensor([1, 2, 3, 4]).realize()
+    view = s[0:2]
+    s[s > least] = 9
+    view += 10
+    assert view.tolist() == [11, 12]
+    assert s.tolist() == ([1, 2, 3, 4] if least == 100 else [1, 9, 9, 9])

@@ -105,7 +105,7 @@ class _Device:
     @property
     def DEFAULT(self) -> str:
         """DEV's device, or the first that opens."""
-        return _canonical(DEV.device) if DEV.device else self._first_that_opens
+        return _chosen(DEV.device) if DEV.device else self._first_that_opens
 
     @DEFAULT.setter
     def DEFAULT(self, value: object) -> None:
@@ -141,6 +141,15 @@ class _Device:
 def _canonical(device: str) -> str:
     kind, _, index = device.partition(":")
     return kind.upper() + (f":{index}" if index and index != "0" else "")
+
+
+@functools.cache
+def _chosen(device: str) -> str:
+    """What DEV names; the older variables for a part of it would be overlooked in silence."""
+    name = _canonical(device)
+    prefix = f"{name.partition(':')[0]}_"
+    refuse_old_settings({k: v for k, v in os.environ.items() if k.startswith(prefix)})
+    return name
 
 
 # What chose a device before DEV did: CPU=1, CPU_LLVM=1, CPU_CC=clang, AMD_IFACE=PCI, EMULATE=AMD.

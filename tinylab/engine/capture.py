@@ -144,13 +144,14 @@ class Replay(NamedTuple):
 class Aftermath(NamedTuple):
     """What those who look after values do behind a capture.
 
-    made: memory (bases) that it allocated. read: memory that its steps read. given, returned: the
-    tensors that the function got and gave. They fill in: followers, and moved: memory out of made
-    that nobody looks at any more.
+    made: memory (bases) that it allocated. read, written: memory that its steps read and write to.
+    given, returned: the tensors that the function got and gave. They fill in: followers, and moved:
+    memory out of made that nobody looks at any more.
     """
 
     made: Set[Buffer]
     read: Set[Buffer]
+    written: Set[Buffer]
     given: Sequence[Any]
     returned: Sequence[Any]
     followers: Followers

@@ -194,7 +194,15 @@ class TinyJit(Generic[P, R]):
                 return _handed_out(ret)
             tensors = tensors_of(ret)  # says what is none
             read = {c.buffers[slot].base for c in capture.steps for slot in c.ins}
-            done = Aftermath(capture.made, read, inputs.given, tensors, Followers(), set())
+            done = Aftermath(
+                capture.made,
+                read,
+                written(capture.steps),
+                inputs.given,
+                tensors,
+                Followers(),
+                set(),
+            )
             for w in watching:
                 w.behind(done)
         after = found_again((p for p, _ in before), roots)
@@ -297,14 +305,11 @@ def _realized(ret: Any) -> None:
 
 
 def _handed_out(ret: Any) -> Any:
-    """A plain call's result: tensors of their own, which no write to the function's own reaches."""
+    """A plain call's result: tensors of their own, which no write to the function's own reaches.
 
-    def own(t: Any) -> Any:
-        found = type(t)(t.uop)
-        found.grad, found.is_param = t.grad, t.is_param
-        return found
-
-    return rebuilt(ret, own, lambda other: other)
+    As a replay's they are values: no parameters, which another `backward` would find.
+    """
+    return rebuilt(ret, lambda t: type(t)(t.uop), lambda other: other)
 
 
 def _apart(ret: Any, fresh: set[Buffer]) -> Any:

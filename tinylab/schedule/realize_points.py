@@ -374,14 +374,31 @@ def _seen_back(stored: UOp, view: UOp) -> UOp:
     return stored
 
 
+def _read_in_order(x: UOp) -> tuple[UOp, ...]:
+    if x.op is Ops.COPY and not made_there(x):
+        return x.src
+    return x.src[1:] if x.op is Ops.CALL else ()
+
+
+def _below_views(x: UOp) -> UOp:
+    while x.op in GroupOp.Movement:
+        x = x.src[0]
+    return x
+
+
 def permuted_views(points: RealizePoints, reasons: dict[UOp, str]) -> dict[UOp, UOp]:
-    """Values that are stored, of which a permutation is stored too: one of the two is enough."""
+    """Values that are stored, of which a permutation is stored too: one of the two is enough.
+
+    Not of one that is copied, or that a kernel by hand reads: those take memory in its own order.
+    """
     found: dict[UOp, UOp] = {}
+    in_order = {_below_views(s) for x in points.order for s in _read_in_order(x)}
     for c in points.order:
         if c.op is Ops.CONTIGUOUS and c.arg is None and c in reasons:
             base = _under_permutations(c.src[0])
             computed = base.op in GroupOp.Elementwise or base.op is Ops.REDUCE
-            if computed and base is not c.src[0] and base in reasons:
+            is_free = base in reasons and base not in in_order
+            if computed and base is not c.src[0] and is_free:
                 found.setdefault(base, c)
     return found
 

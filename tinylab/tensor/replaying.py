@@ -34,7 +34,7 @@ from tinylab.opcodes import Ops
 from tinylab.schedule.effects import is_write
 from tinylab.tensor.held import Heard, live
 from tinylab.tensor.history import forget
-from tinylab.tensor.random import drawn_streams, note_captured, restart_due
+from tinylab.tensor.random import drawn_streams, note_captured, random_state, restart_due
 from tinylab.tensor.realizing import keep, realize_all, set_aside
 from tinylab.tensor.sharing import (
     Steps,
@@ -139,17 +139,17 @@ def around_capturing() -> Iterator[LookingAfter]:
     What is captured may compute other values that somebody holds, in memory that replays write
     to: they get their own. What the function wrote to or made itself follows.
     """
-    before, there = _in_order()
+    before, there, memory = _in_order()
     with live.listening() as heard:
         yield LookingAfter(
             lambda given: _finish_writes(given, heard, there),
-            lambda done: _look_after(done, heard, there, before),
+            lambda done: _look_after(done, heard, there, before, memory),
         )
 
 
 @alone
-def _in_order() -> tuple[list[weakref.ref[Tensor]], _Refs]:
-    """(the tensors that still wait, all tensors) once no write to memory waits."""
+def _in_order() -> tuple[list[weakref.ref[Tensor]], _Refs, weakref.WeakSet[Buffer]]:
+    """(the tensors that still wait, all tensors, their memory) once no write to memory waits."""
     for t in live:  # what is written and what is read of a view must be one memory
         look_again(t)
     for t in live.all_to_compute(is_stored):
@@ -160,7 +160,9 @@ def _in_order() -> tuple[list[weakref.ref[Tensor]], _Refs]:
         counter = Tensor._from_uop(stream.moved_on())
         realize_all([counter])
         stream.counter = counter.uop
-    return [weakref.ref(t) for t in live.all_to_compute(is_stored)], live.known()
+    waiting = [weakref.ref(t) for t in live.all_to_compute(is_stored)]
+    memory = weakref.WeakSet(m for t in live if is_stored(t.uop) for m in memory_under(t.uop))
+    return waiting, live.known(), memory
 
 
 def _do_writes(t: Tensor) -> None:
@@ -211,6 +213,22 @@ def _refuse_replaced(done: Aftermath, heard: Heard, there: _Refs) -> None:
                 "function, and a replay would not do that again",
                 help="write to it instead: .assign(value)",
             )
+
+
+def _refuse_unheard(written: Set[Buffer], heard: Heard) -> None:
+    """A kernel by hand overwrites what a tensor keeps, which a plain call copies before.
+
+    written: memory that tensors lay in. Raises: JitError for some that no tensor was written by.
+    """
+    olds = [old for _, old in (*heard.wrote.values(), *heard.replaced.values())]
+    nodes = {*(x for old in olds for x in storage_looked_at(old).all), *random_state()}
+    told = {m.base for x in nodes if x._buffer is not None for m in memories_of(x)}
+    if written - told:
+        raise JitError(
+            "a kernel written by hand writes to the memory of a tensor that keeps its value, and a "
+            "replay would not copy that first",
+            help="give the kernel a .clone(), or .replace() the tensor with the kernel's result",
+        )
 
 
 def _refuse_computed(given: Sequence[Any], heard: Heard) -> None:
@@ -296,13 +314,20 @@ def _written(
 
 
 @alone
-def _look_after(done: Aftermath, heard: Heard, there: _Refs, waiting: Iterable[Any]) -> None:
+def _look_after(
+    done: Aftermath,
+    heard: Heard,
+    there: _Refs,
+    waiting: Iterable[Any],
+    memory: weakref.WeakSet[Buffer],
+) -> None:
     """Behind a capture: who follows, and values of their own for all others.
 
     heard: what the function did to tensors. there: the tensors that it found. waiting: those of
-    them that were to be computed.
+    them that were to be computed. memory: that the others lay in.
     """
     _refuse_replaced(done, heard, there)
+    _refuse_unheard({m for m in memory if m in done.written}, heard)
     _note_writes(done, heard)
     note_captured(done.read, done.followers)
     returned = {id(t) for t in done.returned}

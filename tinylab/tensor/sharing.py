@@ -10,7 +10,8 @@ tensor itself.
 
 It does so as long as nobody else wrote to the elements that it looks at since it was taken. A view
 that is older than such a write holds the old value, as any expression does, and is a value of its
-own from then on: a later write into it changes only itself.
+own from then on: a later write into it changes only itself. What a tensor, a list or a mask picks
+is known only when it runs: such a write counts for all elements that it might reach.
 
     a = Tensor([0, 1, 2, 3]); b, c, d = a[1:3], a[2:], a[:1]
     b += 10      a is [0, 11, 12, 3]; c, which is older than this write, is [2, 3] and stays so

@@ -16,13 +16,14 @@ from tinylab.dtype import (
     to_dtype,
 )
 from tinylab.engine.buffers import memory_at
-from tinylab.engine.capture import refuse_data_access
+from tinylab.engine.capture import open_captures, refuse_data_access
 from tinylab.engine.realize import to_store
 from tinylab.errors import (
     AssignError,
     ContractError,
     CreationError,
     GradientError,
+    JitError,
     OperandError,
     ScalarGradientError,
     ShapeError,
@@ -292,6 +293,12 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         return [table[:, i] for i in range(mask.ndim)]
 
     def _known_count(self, mask: Tensor) -> int:
+        if open_captures():
+            raise JitError(
+                "a mask picks as many elements as it has true ones, which a captured function "
+                "cannot know",
+                help="use mask.where(value, x), or pick outside",
+            )
         # Kept, so that what a write by a mask changes is not what the mask is worked out from.
         return int(mask.realize().cast(dtypes.int32).sum().item())
 

@@ -17,12 +17,13 @@ from tinylab.engine.outcome import Run, reads_among
 from tinylab.engine.realize import to_store
 from tinylab.helpers.seq import prod
 from tinylab.opcodes import Ops
-from tinylab.schedule.effects import is_write
+from tinylab.schedule.effects import buffer_below, is_write
 from tinylab.schedule.keep_old_values import storage_of
 from tinylab.tensor.core import TensorCore
 from tinylab.tensor.held import live
 from tinylab.tensor.history import note_written
 from tinylab.tensor.random import settle_counters
+from tinylab.tensor.waiting import storage_looked_at
 from tinylab.trace import events
 from tinylab.uop.ops import UOp, rebuild
 
@@ -86,8 +87,15 @@ def _finish(run: Run) -> None:
 
 
 def _take_over(run: Run, tensors: Sequence[TensorCore], error: BaseException) -> None:
-    becomes = run.becomes()
     begun = set(run.begun())
+    # A copy of memory is for who looks at what is overwritten. Where nothing is, all stay: the
+    # write that waits would go to the copy.
+    overwritten = {buffer_below(w) for w in begun}
+    becomes = {
+        x: seen
+        for x, seen in run.becomes().items()
+        if to_store(x) is not None or not storage_looked_at(x).all.isdisjoint(overwritten)
+    }
     if begun and not run.is_past:
         known = {x for x in becomes if not is_write(x)}
         _mark_lost(run, tensors, begun, known, error)
@@ -112,6 +120,7 @@ def _mark_lost(
     reads = reads_among([*(t.uop for t in tensors), *begun], begun, known)
     gone = {state for state, bits in reads.replaced.items() if bits}
     gone |= {w for w in begun - whole if reads.old[w] or _reads_itself(w)}
+    gone -= known  # a copy of it is there
     lost: dict[UOp, UOp] = {}
     past = {*gone, *begun, *known}
     order = UOp.sink(*(t.uop for t in tensors)).toposort(lambda x: x not in past, enter_calls=False)

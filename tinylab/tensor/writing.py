@@ -272,7 +272,8 @@ def setitem(t: Tensor, indices: Any, v: Any) -> None:
         return
     if any(p.tensor is not None for p in plan):
         if any(0 in p.tensor.shape for p in plan if p.tensor is not None):
-            return  # a mask that is nowhere true
+            _part(t, steps_to(view.uop, t.uop) or ())  # as where it is true
+            return
         new = _with_elements(view, plan, v)
     elif inner is not None:
         new = _with_elements(view, inner, v)
