@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tinylab import Tensor, TinyJit, dtypes
-from tinylab.errors import AssignError
+from tinylab.errors import AssignError, CreationError
 
 
 def numbers(n: int = 6) -> Tensor:
@@ -129,6 +129,17 @@ def test_what_is_written_to_an_index_is_cast(dtype: str, value: str, name: str) 
         expected[index] = new
         assert t.dtype is Tensor(data).dtype
         np.testing.assert_array_equal(t.numpy(), expected)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 1e20, 300.5, -129.0])
+def test_a_number_that_an_integer_type_cannot_hold_is_not_written(value: float) -> None:
+    """numpy and PyTorch refuse it too; an array of such is cast."""
+    t = Tensor([1, 2], dtype="int8")
+    with pytest.raises(CreationError, match=r"does not fit .*, which holds -128 to 127"):
+        t[0] = value
+    assert t.tolist() == [1, 2]
+    t[0] = -128.9
+    assert t.tolist() == [-128, 2]
 
 
 def test_small_floats_and_weak_values_are_cast_where_they_are_written() -> None:

@@ -168,10 +168,25 @@ def check_fits(x: Any, dtype: DType) -> None:
     if not isinstance(x, int) or dtype.kind not in ("sint", "uint") or dtypes.is_weak(dtype):
         return
     least = -dtype.max if dtype.kind == "uint" else dtype.min
+    _check_within(x, least, dtype)
+
+
+def check_whole(x: Any, dtype: DType) -> None:
+    """Refuse a float whose whole part an integer type has no room for, an infinity and NaN.
+
+    Raises: CreationError with the bounds of the type.
+    """
+    if isinstance(x, float) and dtype.kind in ("sint", "uint"):
+        _check_within(math.trunc(x) if math.isfinite(x) else x, dtype.min, dtype)
+
+
+def _check_within(x: int | float, least: int | float, dtype: DType) -> None:
     if not least <= x <= dtype.max:
         raise CreationError(
             f"{shown(x)} does not fit {dtype}, which holds {dtype.min} to {dtype.max}",
-            help="give a wider dtype, or take x & mask for its low bits",
+            help="give a wider dtype, or take x & mask for its low bits"
+            if isinstance(x, int)
+            else "give a number that it holds, or a float dtype",
         )
 
 

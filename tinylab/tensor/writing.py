@@ -28,7 +28,7 @@ from tinylab.mixin.indexing import (
 from tinylab.opcodes import Ops
 from tinylab.tensor.bits import as_bits
 from tinylab.tensor.core import TensorCore
-from tinylab.tensor.data import empty_uop
+from tinylab.tensor.data import check_whole, empty_uop
 from tinylab.tensor.held import ANYTHING, live
 from tinylab.tensor.sharing import (
     Family,
@@ -77,12 +77,14 @@ def operand(target: Tensor, x: Any, what: str, place: Tensor | None = None) -> A
     place: the tensor whose device it has to be on, where that is not the target.
 
     Raises: AssignError for None, when its device is another, and of an assign when its type is;
-    ShapeError when it does not fit.
+    ShapeError when it does not fit; CreationError for a number that an integer type cannot hold.
     """
     cls = type(target)
     device = (target if place is None else place).device
     if x is None:
         raise AssignError(f"{what}: None is no value", help="give a number, a list or a Tensor")
+    if what == "setitem":
+        check_whole(x, target.dtype)
     value = x if isinstance(x, cls) else cls(x, device=device, dtype=target.dtype)
     if what == "setitem" or dtypes.is_weak(value.dtype):
         value = value.cast(target.dtype)
