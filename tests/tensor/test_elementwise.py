@@ -391,3 +391,36 @@ def test_the_arctangent_and_its_slope_are_right_to_a_few_units(dtype: str) -> No
     (grad,) = t.atan().sum().gradient(t)
     np.testing.assert_allclose(t.atan().numpy(), np.arctan(exact), rtol=2 * eps)
     np.testing.assert_allclose(grad.numpy(), 1 / (1 + exact**2), rtol=8 * eps, atol=1e-37)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("exponent", [math.inf, -math.inf, math.nan, 1e30, -1e30, 2.0**70, 9.0])
+def test_powers_by_numbers_without_bounds(dtype: str, exponent: float) -> None:
+    base = [-2.0, -0.5, 0.5, 2.0, -1.0, 1.0, 0.0, -0.0, math.inf, -math.inf, math.nan]
+    with np.errstate(all="ignore"):
+        expected = np.array(base, dtype) ** np.array(exponent, dtype)
+        turned = np.array(exponent, dtype) ** np.array(base, dtype)
+    x = Tensor(base, dtype=dtype)
+    np.testing.assert_array_equal((x**exponent).numpy(), expected)
+    np.testing.assert_array_equal((x ** Tensor([exponent], dtype=dtype)).numpy(), expected)
+    np.testing.assert_allclose((exponent**x).numpy(), turned, rtol=1e-2 if "16" in dtype else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "top", "end"), [("float32", 89.4, 89.5), ("float64", 710.4, 710.5)]
+)
+@pytest.mark.parametrize("name", ["sinh", "cosh"])
+def test_hyperbolic_functions_reach_as_far_as_their_values(
+    name: str, dtype: str, top: float, end: float
+) -> None:
+    """exp(x) is infinite there, half of it is not."""
+    x = np.array([*np.linspace(-top, top, 101), -0.0, end, -end, math.inf, math.nan], dtype)
+    with np.errstate(over="ignore"):
+        expected = getattr(np, name)(x)
+    t = Tensor(x).is_param_()
+    np.testing.assert_allclose(
+        getattr(t, name)().numpy(), expected, rtol=4 * np.finfo(dtype).eps, atol=0
+    )
+    slope = {"sinh": np.cosh, "cosh": np.sinh}[name](x[:101])
+    (grad,) = getattr(t[:101], name)().sum().gradient(t)
+    np.testing.assert_allclose(grad.numpy()[:101], slope, rtol=8 * np.finfo(dtype).eps)

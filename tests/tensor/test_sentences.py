@@ -50,6 +50,10 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "output_padding=(0, 0, 0) is for 3 spatial axes, not 2": (
         lambda: ONES(1, 1, 4, 4).conv_transpose2d(ONES(1, 1, 2, 2), output_padding=(0, 0, 0))
     ),
+    "conv_transpose2d: of (1, 1, 2, 2) padding by [(1, 1), (1, 1)] leaves (0, 0)": (
+        lambda: ONES(1, 1, 2, 2).conv_transpose2d(ONES(1, 1, 1, 1), padding=1)
+    ),
+    "a tensor is on one device or more, not on ()": lambda: ONES(2).to([]),
     "pooling with a kernel of 0 axes needs as many, not (2,)": lambda: ONES(2).avg_pool2d(()),
     "axis 0 is named twice in (0, 0) for shape (2, 3)": lambda: ONES(2, 3).sum((0, 0)),
     "axis 1 is named twice in (1, -1) for shape (2, 3)": lambda: ONES(2, 3).softmax((1, -1)),

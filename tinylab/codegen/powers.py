@@ -35,7 +35,7 @@ def wide_float(sink: UOp, ren: Renderer) -> DType:
 
 def power(x: UOp, y: UOp, ctx: DType) -> UOp:
     """Powers; small constant powers by multiplication."""
-    if y.op is Ops.CONST and float(y.arg) == int(y.arg) and 0 <= y.arg <= 8:
+    if y.op is Ops.CONST and 0 <= y.arg <= 8 and float(y.arg).is_integer():
         return _product(x, int(y.arg))
     if not dtypes.is_float(x.dtype):
         return _int_power(x, y)

@@ -138,16 +138,25 @@ def atan(x: Any) -> Any:
 
 def sinh(x: Any) -> Any:
     """(exp(x) - exp(-x)) / 2; a series to 1."""
-    near = x.abs() < 1
+    negative = x < 0
+    magnitude = negative.where(x.neg(), x)
+    near = magnitude < 1
     series = _odd(near.where(x, 0), _SINH_SERIES[_wide(x)])
-    return near.where(series, (x.exp() - x.neg().exp()) * 0.5)
+    large = _half_exp(magnitude) - magnitude.neg().exp() * 0.5
+    return near.where(series, negative.where(large.neg(), large))
+
+
+def _half_exp(x: Any) -> Any:
+    """exp(x) / 2 for x >= 1, also where exp(x) is infinite: x - 1 is exact."""
+    return (x - 1).exp() * (math.e / 2)
 
 
 def cosh(x: Any) -> Any:
     """(exp(x) + exp(-x)) / 2; 1 + 2 sinh²(x/2) to 1, whose slope keeps its digits near 0."""
-    near = x.abs() < 1
+    magnitude = x.abs()
+    near = magnitude < 1
     half = _odd(near.where(x, 0) * 0.5, _SINH_SERIES[_wide(x)])
-    return near.where(half.square() * 2 + 1, (x.exp() + x.neg().exp()) * 0.5)
+    return near.where(half.square() * 2 + 1, _half_exp(magnitude) + magnitude.neg().exp() * 0.5)
 
 
 def tanh(x: Any) -> Any:

@@ -242,6 +242,7 @@ class ConvMixin(LinalgMixin):
             (d * (k - 1) - b, d * (k - 1) - a + e)
             for k, d, (b, a), e in zip(kernel, holes, pads, extra, strict=True)
         ]
+        _check_output(self.shape, pads, x.shape[2:], grow, holes, kernel)
         x = x.pad([(0, 0), (0, 0), *grow])
         return x.conv2d(w, bias, groups, 1, dilation)
 
@@ -261,6 +262,25 @@ class ConvMixin(LinalgMixin):
     def image_dot(self, w: Self, dtype: DTypeLike | None = None) -> Self:
         """As `dot`: the data layout of image devices changes no value."""
         return self.dot(w, dtype)
+
+
+def _check_output(
+    shape: tuple[Any, ...],
+    pads: Sequence[tuple[Any, Any]],
+    spaced: Sequence[Any],
+    grow: Sequence[tuple[Any, Any]],
+    holes: Sequence[int],
+    kernel: Sequence[Any],
+) -> None:
+    """Refuse a transposed convolution of which padding leaves nothing."""
+    sizes = tuple(
+        n + sum(g) - d * (k - 1) for n, g, d, k in zip(spaced, grow, holes, kernel, strict=True)
+    )
+    if any(isinstance(n, int) and n < 1 for n in sizes):
+        raise ShapeError(
+            f"conv_transpose2d: of {shape_text(shape)} padding by {pads} leaves {sizes}",
+            help="pad less",
+        )
 
 
 def per_axis(name: str, given: Any, count: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from tinylab.dtype import (
     dtypes,
     to_dtype,
 )
-from tinylab.errors import DTypeError
+from tinylab.errors import DTypeError, UnknownDeviceError
 from tinylab.mixin import OpMixin
 from tinylab.mixin.base import Shape, Size, shape_text
 from tinylab.opcodes import AxisType, GroupOp, Ops
@@ -253,9 +253,11 @@ assert set(_MOVES) == GroupOp.Movement, "a movement without its constructor"
 def canonical(device: Any) -> Any:
     """A device's one spelling, or a tuple of them; None is the default one.
 
-    Raises: UnknownDeviceError, with the nearest right name, for one that there is not.
+    Raises: UnknownDeviceError for none, and with the nearest right name for one there is not.
     """
     place = canonicalize_device(device)
+    if place == ():
+        raise UnknownDeviceError("a tensor is on one device or more, not on ()", help="name one")
     for name in (place,) if isinstance(place, str) else place:
         Device.kind(name)
     return place
