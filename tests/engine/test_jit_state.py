@@ -150,3 +150,43 @@ def test_a_captured_function_that_is_gone_leaves_seeds_alone():
         assert 0 < waits.item() < 4
         Tensor.manual_seed(1)
         assert Tensor.rand(2).tolist() == first.tolist()
+
+
+@pytest.mark.parametrize("jit", [0, 1, 2])
+@pytest.mark.parametrize("make", [lambda s: s * 1, lambda s: s * 2, lambda s: s + 1])
+@pytest.mark.parametrize("written", ["what it is made of", "itself"])
+def test_a_value_that_is_not_in_memory_yet_is_state(
+    jit: int, make: Callable[[Tensor], Tensor], written: str
+):
+    """Replays worked it out of what its source became."""
+    s = Tensor([1.0, 2.0]).realize()
+    v = make(s)
+    was = make(Tensor([1.0, 2.0])).tolist()
+    step = TinyJit(lambda x: v + x)
+    with Context(JIT=jit):
+        for n in range(6):
+            if n == 3 and written == "itself":
+                v += 10
+            elif n == 3:
+                s += 10
+            now = [x + 10 for x in was] if n >= 3 and written == "itself" else was
+            assert step(Tensor([float(n), 0.0]).realize()).tolist() == [now[0] + n, now[1]]
+
+
+@pytest.mark.parametrize("use", [lambda v, x: v + x, lambda v, x: (x + 1, v)])
+@pytest.mark.parametrize("view", [lambda s: s.flip(0), lambda s: s[1:], lambda s: s.detach()])
+def test_a_view_that_was_parted_from_what_a_capture_read_is_told(
+    use: Callable[[Tensor, Tensor], object], view: Callable[[Tensor], Tensor]
+):
+    """The write waits: the view goes elsewhere when the replay does it, and was not seen to."""
+    s = Tensor([1.0, 2.0]).realize()
+    v = view(s)
+    step = TinyJit(lambda x: use(v, x))
+    for _ in range(3):
+        step(_one())
+    old = v.tolist()
+    s += 10
+    with pytest.raises(JitError, match="v is another tensor than") as e:
+        step(_one())
+    assert "a view keeps its value" in str(e.value.help)
+    assert (v.tolist(), s.tolist()) == (old, [11, 12])

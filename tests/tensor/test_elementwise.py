@@ -424,3 +424,12 @@ def test_hyperbolic_functions_reach_as_far_as_their_values(
     slope = {"sinh": np.cosh, "cosh": np.sinh}[name](x[:101])
     (grad,) = getattr(t[:101], name)().sum().gradient(t)
     np.testing.assert_allclose(grad.numpy()[:101], slope, rtol=8 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_the_larger_zero_is_the_positive_one(device: str) -> None:
+    x = Tensor([-0.0, 0.0, -1.0], device=device).realize()
+    assert [math.copysign(1, v) for v in x.abs().tolist()] == [1, 1, 1]
+    assert [math.copysign(1, v) for v in x.maximum(-x).tolist()] == [1, 1, 1]
+    assert [math.copysign(1, v) for v in x.copysign(-1.0).tolist()] == [-1, -1, -1]
+    assert [math.copysign(1, v) for v in x.copysign(1.0).tolist()] == [1, 1, 1]

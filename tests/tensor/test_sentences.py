@@ -33,6 +33,12 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     ),
     "no data if shape is symbolic, (n, 3)": lambda: ONES(4, 3)[: Variable("n", 1, 3)].numpy(),
     "groups=2 must divide in_channels=3 and out_channels=4": lambda: nn.Conv2d(3, 4, 3, groups=2),
+    "a convolution needs channels and a kernel of 1 or more, not 3 and (0, 0)": (
+        lambda: nn.Conv2d(3, 4, 0)
+    ),
+    "a convolution needs channels and a kernel of 1 or more, not 0 and (3, 3)": (
+        lambda: nn.ConvTranspose2d(3, 0, 3)
+    ),
     "num_groups=2 must divide num_channels=3": lambda: nn.GroupNorm(2, 3),
     "the parameters are a list of tensors, not 1": lambda: nn.optim.Adam([1]),  # type: ignore[list-item]
     "the parameters are a list of tensors, not <Tensor (3,) dtypes.float on CPU>": (

@@ -329,3 +329,13 @@ def test_a_write_by_mask_parts_views_whatever_it_picks(least: int) -> None:
     view += 10
     assert view.tolist() == [11, 12]
     assert s.tolist() == ([1, 2, 3, 4] if least == 100 else [1, 9, 9, 9])
+
+
+@pytest.mark.parametrize(
+    "order", [lambda t: t.sort(0)[0], lambda t: t.topk(1, 0)[0], lambda t: t.sort(1)[0]]
+)
+def test_one_element_in_order_is_a_value_of_its_own(order: Callable[[Tensor], Tensor]) -> None:
+    t = Tensor([[5]]).realize()
+    found = order(t)
+    found[0] = 77
+    assert (t.tolist(), found.tolist()) == ([[5]], [[77]])

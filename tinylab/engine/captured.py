@@ -235,11 +235,16 @@ class CapturedJit:
 
     @alone
     def __call__(
-        self, input_uops: Sequence[UOp], var_vals: dict[str, int], tensors: Sequence[Any] = ()
+        self,
+        input_uops: Sequence[UOp],
+        var_vals: dict[str, int],
+        tensors: Sequence[Any] = (),
+        check: Callable[[], None] = lambda: None,
     ) -> Any:
         """The function's result for the memory of its inputs and the values of its variables.
 
-        tensors: which the inputs are; they see what is written to their memory.
+        tensors: which the inputs are; they see what is written to their memory. check: is called
+        when the writes that waited are done, before anything runs.
         """
         placed = self._place(input_uops)
         self._refuse_shared()
@@ -250,6 +255,7 @@ class CapturedJit:
         replay = Replay(written, lasting.used, self.followers, tensors or input_uops)
         for compute in before_replay:
             compute(replay)
+        check()
         self._run(var_vals)
         sizes = {old: old.src[0].bind(var_vals[name]) for name, old in self.bound.items()}
         views: dict[int, UOp] = {}

@@ -221,7 +221,7 @@ class TinyJit(Generic[P, R]):
             ret, inputs, steps, capture.made, once, self.prune, done.followers, list(boxes)
         )
         given = {m.base for i in inputs.tensors for m in memories_of(i.buffer)}
-        used = {b.base for s in steps for b in s.buffers}
+        used = {b.base for s in steps for b in s.buffers} | memory_below(tensors)
         self._watched = Watched(after, len(roots), used - capture.made - given)
         self._objects = [(name, Known(x)) for name, x in inputs.objects]
         return _apart(ret, capture.made - once)
@@ -271,10 +271,14 @@ class TinyJit(Generic[P, R]):
         refuse_other_values(self.fxn, inputs.plain, found.plain)
         if self._watched is not None:  # what was loaded has no state but its own
             refuse_other_objects(inputs.objects, self._objects)
-            self._watched.check(x for _, x in roots_of(self.fxn, args, kwargs, bound))
         for box in found.boxes:
             check_present(*box, {**inputs.var_vals})
-        return found([i.buffer for i in inputs.tensors], inputs.var_vals, inputs.given)
+
+        def check() -> None:
+            if self._watched is not None:
+                self._watched.check(x for _, x in roots_of(self.fxn, args, kwargs, bound))
+
+        return found([i.buffer for i in inputs.tensors], inputs.var_vals, inputs.given, check)
 
 
 @contextmanager

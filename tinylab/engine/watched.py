@@ -8,6 +8,7 @@ refused. Writing to the tensor (`.assign`) is what replays do, and see.
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import types
 import weakref
@@ -144,17 +145,18 @@ def found_before(roots: Sequence[tuple[str, Any]]) -> list[tuple[Place, Set[Buff
     """The tensors that a function is about to find, with the memory that they stand on.
 
     Writes that wait are done, and gradients computed, so that what the function adds to has a place
-    in memory.
+    in memory. So has what is worked out of memory: that may be overwritten before a replay.
     """
     places = places_below(roots)
-    waiting = [
-        p.tensor
-        for p in places
-        if (x := to_store(p.tensor.uop)) is not None
-        and (x.op is Ops.AFTER or p.words.endswith(".grad"))
-    ]
-    if waiting:
-        waiting[0].realize(*waiting[1:])
+    waiting = [(p, x) for p in places if (x := to_store(p.tensor.uop)) is not None]
+    first = [p.tensor for p, x in waiting if x.op is Ops.AFTER or p.words.endswith(".grad")]
+    if first:
+        first[0].realize(*first[1:])
+    for p, _ in waiting:
+        if _memory_read(p.tensor):
+            # The function says so itself if it needs what cannot be computed.
+            with contextlib.suppress(Exception):
+                p.tensor.realize()
     return [(p, _memory_read(p.tensor)) for p in places]
 
 
@@ -256,13 +258,19 @@ class Watched:
             if s.uop is not None and memory_below([x]) == s.memory:
                 return
         word = "is another tensor than" if is_tensor(x) else "is no tensor any more as it was"
+        is_same = s.ref is not None and s.ref() is x
+        help_ = "write to it instead: .assign(value); pass it as an argument; or call .reset() to "
+        help_ += "capture anew"
+        if s.words.endswith(".grad"):
+            help_ = (
+                "set it to zeros by .assign(0) instead of None, or call .reset() to capture anew"
+            )
+        elif is_same:
+            help_ += "; a view keeps its value, elsewhere, when what it was taken of is written"
         raise JitError(
             f"{s.words} {word} when the function was captured, and a replay would go on with the "
             "old one",
-            help="set it to zeros by .assign(0) instead of None, or call .reset() to capture anew"
-            if s.words.endswith(".grad")
-            else "write to it instead: .assign(value); pass it as an argument; or call .reset() to "
-            "capture anew",
+            help=help_,
         )
 
 

@@ -47,6 +47,15 @@ def _bound(inputs: int) -> float:
     return 1 / math.sqrt(inputs)
 
 
+def _bound_of_kernel(channels: int, kernel: tuple[int, ...]) -> float:
+    """As `_bound`, for one filter of a convolution."""
+    if channels < 1 or min(kernel, default=1) < 1:
+        raise CreationError(
+            f"a convolution needs channels and a kernel of 1 or more, not {channels} and {kernel}"
+        )
+    return _bound(channels * math.prod(kernel))
+
+
 def _uniform(bound: float, *shape: int) -> Tensor:
     """A parameter with uniform values between -bound and bound, in storage of its own."""
     return Tensor.uniform(*shape, low=-bound, high=bound).clone()
@@ -162,7 +171,7 @@ class Conv2d:
         self.padding = _padding(padding, self.kernel_size, stride, dilation)
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise OperandError(f"{groups=} must divide {in_channels=} and {out_channels=}")
-        bound = 1 / math.sqrt(in_channels // groups * math.prod(self.kernel_size))
+        bound = _bound_of_kernel(in_channels // groups, self.kernel_size)
         self.weight = _uniform(bound, out_channels, in_channels // groups, *self.kernel_size)
         self.bias: Tensor | None = _uniform(bound, out_channels) if bias else None
 
@@ -230,7 +239,7 @@ class ConvTranspose2d(Conv2d):
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias
         )
-        bound = 1 / math.sqrt(out_channels // groups * math.prod(self.kernel_size))
+        bound = _bound_of_kernel(out_channels // groups, self.kernel_size)
         self.weight = _uniform(bound, in_channels, out_channels // groups, *self.kernel_size)
         self.output_padding = output_padding
 

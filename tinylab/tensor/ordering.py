@@ -99,6 +99,11 @@ class TensorOrdering(TensorRandom):
         shape = (*self.shape[:-1], size)
         return self._from_uop(empty_uop(shape, dtype, self.device, self.uop.axis))
 
+    def _first_in_order(self, k: Size, axis: int, descending: bool) -> tuple[Self, Self]:
+        values, places = super()._first_in_order(k, axis, descending)
+        # Of one element it is that one: a value of its own all the same.
+        return (self._from_uop(self.uop) if values is self else values), places
+
     def _count_at_most(self, wanted: Self) -> Self:
         """How many of each row's ascending numbers are at most each wanted one.
 

@@ -81,6 +81,8 @@ safe_exp2 = _nan_where_undefined(lambda x: 2.0**x)
 
 
 def _max(x: Any, y: Any) -> Any:
+    if isinstance(x, float) and x == y == 0:
+        return x + y  # 0.0 unless both are -0.0
     return x if x != x else y if y != y else max(x, y)
 
 
