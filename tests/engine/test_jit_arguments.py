@@ -542,3 +542,46 @@ def test_written_state_that_becomes_an_input_is_refused():
     with pytest.raises(JitError, match="it also knows as state"):
         write(w)
     assert (write(numbers(1)).item(), w.item()) == (4, 4)
+
+
+@pytest.mark.parametrize("jit", [0, 1, 2])
+@pytest.mark.parametrize("view", [lambda t: t[:], Tensor.detach, lambda t: t.pad(((0, 0),))])
+def test_a_replay_writes_to_an_older_view_of_what_a_waiting_write_changes(
+    jit: int, view: Callable[[Tensor], Tensor]
+):
+    """The write was done when the view was placed already: the replay wrote to what it had left."""
+
+    @TinyJit
+    def add(x: Tensor) -> Tensor:
+        x += 1
+        return x * 1
+
+    with Context(JIT=jit):
+        for n in range(3):
+            add(view(numbers(n, n)))
+        a = numbers(3, 3)
+        older = view(a)
+        a += 100  # waits
+        assert add(older).tolist() == [4.0, 4.0]
+        assert older.tolist() == [4.0, 4.0]
+        assert a.tolist() == [103.0, 103.0]
+
+
+@pytest.mark.parametrize("jit", [1, 2])
+def test_an_older_view_that_had_to_go_elsewhere_is_no_longer_what_was_captured(jit: int):
+    add = TinyJit(lambda x: x.assign(x + 1) * 1)
+    with Context(JIT=jit):
+        for n in range(3):
+            add(numbers(n, n).flip(0))
+        a = numbers(3, 3)
+        older = a.flip(0)
+        a += 100
+        with pytest.raises(JitError, match="is the whole of a buffer of 2, captured was a view by"):
+            add(older)
+        assert (a.tolist(), older.tolist()) == ([103.0, 103.0], [3.0, 3.0])
+
+
+def test_detach_makes_no_other_argument():
+    double = TinyJit(lambda x: x * 2)
+    calls = [numbers(n) if n % 2 else numbers(n).detach() for n in range(5)]
+    assert [double(x).item() for x in calls] == [0, 2, 4, 6, 8]

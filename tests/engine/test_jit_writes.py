@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tinylab import Context, Tensor, TinyJit, dtypes
+from tinylab.engine.capture import Capture, captured, capturing, open_captures
 from tinylab.errors import JitError
 from tinylab.tensor.held import live
 from tinylab.uop.ops import KernelInfo, UOp
@@ -394,3 +395,46 @@ def test_a_mask_in_a_captured_function_is_named():
     with pytest.raises(JitError, match="a mask picks as many elements as it has true ones") as e:
         step(numbers(1, 2))
     assert "where" in str(e.value.help)
+
+
+@both
+@pytest.mark.parametrize("zero", [lambda g: g.assign(0), lambda g: g.assign(g * 0)])
+def test_gradients_that_are_zeroed_inside_add_up_where_they_lie(jit: int, zero: Any):
+    w = Tensor([1.0, 2.0]).is_param_()
+
+    @TinyJit
+    def step(x: Tensor) -> Tensor:
+        if w.grad is not None:
+            zero(w.grad)
+        loss = (w * x).sum().backward()
+        assert w.grad is not None
+        w.assign(w - w.grad)
+        return loss
+
+    with Context(JIT=jit, TRAINING=1):
+        (w * 1).sum().backward()
+        total = 0.0
+        for n in range(5):
+            step(Tensor([float(n), 1.0]).realize())
+            total += n
+            assert w.tolist() == [1 - total, 1 - n]
+            assert w.grad is not None
+            assert w.grad.tolist() == [n, 1]
+
+
+def test_a_capture_that_was_left_open_is_forgotten():
+    """By a signal's handler that raised while it closed: every look at values was refused."""
+
+    def leave() -> None:
+        captured().__enter__()
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        leave()
+    left = Capture(frame=None)
+    capturing.append(left)
+    assert (numbers(1) + 1).tolist() == [2]
+    assert not open_captures()
+    step = TinyJit(lambda x: x + 1)
+    capturing.append(left)
+    assert [step(numbers(n)).item() for n in range(4)] == [1, 2, 3, 4]

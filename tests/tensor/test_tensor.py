@@ -230,6 +230,8 @@ def test_training_has_older_spellings() -> None:
         assert Tensor.training
     with pytest.warns(DeprecationWarning, match="is deprecated, use"):
         assert Tensor([1.0], requires_grad=True).is_param
+    with pytest.warns(DeprecationWarning, match="is deprecated, use"):
+        assert not Tensor([1.0]).is_param_().requires_grad_(False).is_param
 
 
 MAKERS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import numpy as np
@@ -87,3 +88,25 @@ def test_powers_of_bare_integers():
     assert found.item() == 27
     assert [(Tensor(2) ** Tensor(n)).item() for n in (0, 1, 10)] == [1, 2, 1024]
     assert (Tensor([2, 3]) ** Tensor(2)).tolist() == [4, 9]
+
+
+_NUMBERS = [300, -300, 257, 65535, 70000, 3_000_000_000, -(2**33), 2**32, 2**32 + 3, 2**40, 1, -1]
+_INTEGERS = ["bool", "uint8", "int8", "uint16", "int16", "int32", "uint32", "int64", "uint64"]
+
+
+@pytest.mark.parametrize("n", _NUMBERS)
+@pytest.mark.parametrize("dtype", _INTEGERS)
+def test_a_number_beside_a_narrow_type_is_the_number(dtype: str, n: int) -> None:
+    """What gives floats, and what compares, does not wrap it into the type: 300 was 44."""
+    values = [0, 1] if dtype == "bool" else [0, 1, 100]
+    x = Tensor(values, dtype=dtype).realize()
+    wide = np.array(values, np.float64)
+    np.testing.assert_allclose((x / n).numpy(), wide / n, rtol=1e-6)
+    np.testing.assert_allclose((n / x[1:]).numpy(), n / wide[1:], rtol=1e-6)
+    np.testing.assert_allclose(x.div(Tensor(n)).numpy(), wide / n, rtol=1e-6)
+    np.testing.assert_array_equal(x.copysign(n).numpy(), np.copysign(wide, n))
+    np.testing.assert_array_equal(x.isclose(n).numpy(), np.isclose(wide, n))
+    np.testing.assert_allclose(x.logaddexp(n).numpy(), np.logaddexp(wide, n), rtol=1e-6, atol=1e-7)
+    for compare in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
+        assert compare(x, n).tolist() == [compare(v, n) for v in values]
+        assert compare(n, x).tolist() == [compare(n, v) for v in values]

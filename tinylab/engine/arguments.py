@@ -178,11 +178,24 @@ def _apart_in_memory(x: UOp, y: UOp) -> bool:
     return a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
 
 
+def _without_marks(view: UOp, buffer: UOp) -> UOp:
+    """A view without DETACH, which says nothing about the values."""
+    steps, x = [], view
+    while x is not buffer and x.src:
+        steps.append(x)
+        x = x.src[0]
+    if x is not buffer or all(step.op is not Ops.DETACH for step in steps):
+        return view
+    for step in reversed(steps):
+        x = x if step.op is Ops.DETACH else step.replace(src=(x, *step.src[1:]))
+    return x
+
+
 def _info(view: UOp, buffer: UOp, param: UOp) -> InputInfo:
-    bare: UOp = view
+    bare: UOp = _without_marks(view, buffer)
     variables: tuple[UOp, ...] = ()
     if _bound_sizes(view):
-        bare, values = view.unbind_all()
+        bare, values = bare.unbind_all()
         variables = tuple(values)
     return InputInfo(bare.substitute({buffer: param}), variables, view.dtype, view.device)
 

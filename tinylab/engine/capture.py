@@ -7,15 +7,18 @@ something that stays (constants, state that is written in place, intermediate va
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from tinylab.errors import JitError
 from tinylab.helpers.context import UNSAFE_ALLOW_JIT_BUFFER
+from tinylab.helpers.interrupts import held_back
 
 if TYPE_CHECKING:
     from tinylab.device import Buffer
@@ -48,6 +51,7 @@ class Capture:
     steps: list[CapturedStep] = field(default_factory=list)
     runs: int = 0
     made: set[Buffer] = field(default_factory=set)  # memory (bases) that the runs allocated
+    frame: FrameType | None = None  # of the function that opened it, while it is open
 
     def add(
         self, plan: Plan, buffers: Sequence[Buffer], own: Iterable[Buffer], var_vals: dict[str, int]
@@ -197,12 +201,30 @@ def schedule_listener() -> Any:
 @contextmanager
 def captured() -> Iterator[Capture]:
     """Note what is realized inside the block."""
-    capture = Capture()
-    capturing.append(capture)
+    capture = Capture(frame=sys._getframe(2))  # below is contextlib's
     try:
+        capturing.append(capture)
         yield capture
     finally:
-        capturing.remove(capture)
+        with held_back():
+            if capture in capturing:
+                capturing.remove(capture)
+        capture.frame = None
+
+
+def forget_left_open() -> None:
+    """A signal's handler that raises may end a capture at any moment, also while it is closed.
+
+    One that stayed would refuse every look at values from then on.
+    """
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    for capture in open_captures():
+        if capture.frame not in frames:
+            capturing.remove(capture)
 
 
 def refuse_data_access() -> None:
@@ -210,6 +232,8 @@ def refuse_data_access() -> None:
 
     Raises: JitError inside a capture.
     """
+    if open_captures() and not UNSAFE_ALLOW_JIT_BUFFER:
+        forget_left_open()
     if open_captures() and not UNSAFE_ALLOW_JIT_BUFFER:
         raise JitError(
             "cannot access tensor data during JIT capture",

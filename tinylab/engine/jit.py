@@ -30,6 +30,7 @@ from tinylab.engine.capture import (
     before_capture,
     captured,
     depending_on,
+    forget_left_open,
     open_captures,
     without_moved,
     written,
@@ -165,6 +166,7 @@ class TinyJit(Generic[P, R]):
 
     @alone  # another thread may do a write that waits, and the capture would lack it
     def _capture(self, args: Any, kwargs: Any, bound: bool) -> Any:
+        forget_left_open()
         if open_captures():
             raise JitError("having TinyJit inside another TinyJit is not supported")
         inputs = inputs_of(args, kwargs, bound)

@@ -16,7 +16,7 @@ from tinylab.dtype import (
 )
 from tinylab.errors import BroadcastError, DTypeError, OperandError
 from tinylab.mixin.base import Primitives, Shape, same_size, shape_text, size_text
-from tinylab.mixin.numbers import held, number_dtype, plain_number, side_of, unboxed
+from tinylab.mixin.numbers import as_real, beyond, held, number_dtype, plain_number, unboxed
 from tinylab.mixin.remainders import floor_quotient, remainder
 from tinylab.mixin.signs import less_exactly, signs_apart
 from tinylab.opcodes import Ops
@@ -47,14 +47,20 @@ class ElementwiseMixin(Primitives):
             x = plain_number(x)
         return self.const(x, number_dtype(x, self.dtype))
 
-    def _operands(self, x: Any, reverse: bool, what: str) -> tuple[Self, Self]:
-        """Both operands in one element type, their shapes checked."""
-        y = self.ufix(x)
+    def _operands(
+        self, x: Any, reverse: bool, what: str, as_float: bool = False
+    ) -> tuple[Self, Self]:
+        """Both operands in one element type, their shapes checked.
+
+        as_float: the float type for that one: no integer is made to fit a narrow type before.
+        """
+        y = self.ufix(as_real(x) if as_float else x)
         a, b = (y, self) if reverse else (self, y)
         _check_broadcast(a.shape, b.shape, what)
-        if a.dtype is b.dtype:
+        if a.dtype is b.dtype and not as_float:
             return a, b
         dtype = least_upper_dtype(a.dtype, b.dtype)
+        dtype = least_upper_float(dtype) if as_float else dtype
         if not (dtypes.is_weak(a.dtype) and dtypes.is_weak(b.dtype)):
             dtype = strong_dtype(dtype)
         return a.cast(dtype), b.cast(dtype)
@@ -99,9 +105,8 @@ class ElementwiseMixin(Primitives):
         Raises: OperandError for an unknown rounding mode.
         """
         x = unboxed(x)
-        a, b = self._operands(x, reverse, "div")
+        a, b = self._operands(x, reverse, "div", rounding_mode is None)
         if rounding_mode is None:
-            a, b = a._as_float(), b._as_float()
             if isinstance(x, (int, float)) and not reverse:
                 return _divided(a, float(x), b)
             return a.alu(Ops.MUL, b.alu(Ops.RECIPROCAL))
@@ -235,7 +240,7 @@ class ElementwiseMixin(Primitives):
 
     def lt(self, x: Self | ConstType, reverse: bool = False) -> Self:
         """self < x; False where either is NaN."""
-        if side := side_of(x, self.dtype):
+        if side := beyond(x, self.dtype):
             return self._everywhere((side > 0) is not reverse)
         if signs_apart(self, x):
             return less_exactly(self, x, reverse)
@@ -243,7 +248,7 @@ class ElementwiseMixin(Primitives):
 
     def le(self, x: Self | ConstType, reverse: bool = False) -> Self:
         """self <= x; False where either is NaN."""
-        if side_of(x, self.dtype):
+        if beyond(x, self.dtype):
             return self.lt(x, reverse)
         if signs_apart(self, x):
             return self.lt(x, not reverse).logical_not()
@@ -262,7 +267,7 @@ class ElementwiseMixin(Primitives):
 
     def ne(self, x: Self | ConstType) -> Self:
         """self != x; True where either is NaN."""
-        if side_of(x, self.dtype):
+        if beyond(x, self.dtype):
             return self._everywhere(True)
         if signs_apart(self, x):
             return less_exactly(self, x) | less_exactly(self, x, reverse=True)
@@ -270,7 +275,7 @@ class ElementwiseMixin(Primitives):
 
     def eq(self, x: Self | ConstType) -> Self:
         """self == x; False where either is NaN."""
-        if side_of(x, self.dtype):
+        if beyond(x, self.dtype):
             return self._everywhere(False)
         if signs_apart(self, x):
             return self.ne(x).logical_not()
@@ -296,14 +301,10 @@ class ElementwiseMixin(Primitives):
         self, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
     ) -> Self:
         """Where |self - other| <= atol + rtol * |other|; equal infinities are close."""
-        a, b = self._operands(other, False, "isclose")
-        equal = a.eq(b)
-        if a.dtype.kind == "float":
-            near = (a - b).abs() <= b.abs() * rtol + atol
-            equal = (near & b.isfinite()) | equal
-            return equal | (a.isnan() & b.isnan()) if equal_nan else equal
-        wide = a._not_bool().cast(least_upper_float(a.dtype))
-        return (wide - b).abs() <= b.abs() * rtol + atol
+        a, b = self._operands(other, False, "isclose", True)
+        near = (a - b).abs() <= b.abs() * rtol + atol
+        equal = (near & b.isfinite()) | self.eq(other)
+        return equal | (a.isnan() & b.isnan()) if equal_nan else equal
 
     # *** bits
 
@@ -389,8 +390,7 @@ class ElementwiseMixin(Primitives):
 
     def copysign(self, other: Self | ConstType) -> Self:
         """The magnitude of self with the sign of other; -0.0 is negative."""
-        a, b = self._operands(other, False, "copysign")
-        a, b = a._as_float(), b._as_float()
+        a, b = self._operands(other, False, "copysign", True)
         negative = b.lt(0) | b.reciprocal().lt(0)
         magnitude = a.abs()
         return negative.where(magnitude.neg(), magnitude)

@@ -61,8 +61,7 @@ class FunctionsMixin(ElementwiseMixin):
 
     def logaddexp(self, other: Self | ConstType) -> Self:
         """log(exp(self) + exp(other)), without overflow."""
-        a, b = self._operands(other, False, "logaddexp")
-        a, b = a._as_float(), b._as_float()
+        a, b = self._operands(other, False, "logaddexp", True)
         below = a < b
         # Between equal infinities the gap would be NaN; elsewhere both sides get their gradient.
         gap = (a.eq(b) & a.isinf()).where(0, below.where(a - b, b - a))

@@ -78,6 +78,19 @@ def side_of(x: Any, dtype: DType) -> int:
     return (value > dtype.max) - (value < dtype.min)
 
 
+def as_real(x: Any) -> Any:
+    """An integer as a float, anything else as it is."""
+    x = unboxed(x)
+    return float(x) if type(x) is int and x.bit_length() < 1024 else x
+
+
+def beyond(x: Any, dtype: DType) -> int:
+    """As `side_of`; beyond truth values is any integer but 0 and 1."""
+    if dtype is dtypes.bool and type(x) is int:
+        return (x > 1) - (x < 0)
+    return side_of(x, dtype)
+
+
 def held(x: Any, dtype: DType) -> Any:
     """A bound for values of a type: an integer that it has no room for becomes its last one."""
     side = side_of(x, dtype)

@@ -80,6 +80,12 @@ class OlderSpellings(TensorScheduling):
         deprecated("requires_grad", "is_param_()")
         self.is_param = value is True
 
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """As `is_param_`."""
+        deprecated("requires_grad_()", "is_param_()")
+        self.is_param = bool(requires_grad)
+        return self
+
 
 # Whatever makes a tensor took requires_grad, as Tensor(...) does.
 # fmt: off

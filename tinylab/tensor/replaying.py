@@ -247,7 +247,15 @@ def _refuse_computed(given: Sequence[Any], heard: Heard) -> None:
 
 
 def settle(given: Sequence[Tensor]) -> None:
-    """What a function is given lies in the memory of what it is a view of."""
+    """What a function is given lies in the memory of what it is a view of.
+
+    Writes to that memory that wait are done: an older view that is given is elsewhere then.
+    """
+    memory = {m for t in given if is_stored(t.uop) for m in memory_under(t.uop)}
+    for t in live.to_compute_at(is_stored, storage_looked_at, (), memory):
+        below = to_store(t.uop)
+        if below is not None and below.op is Ops.AFTER:
+            realize_all([t])
     for t in given:
         for owner in owners_of(t)[-1:]:
             if is_stored(t.uop) and storage_below(t.uop) is storage_below(owner.uop):

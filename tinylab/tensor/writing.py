@@ -169,7 +169,7 @@ def accumulated(old: Tensor, more: Tensor) -> Tensor:
     In a function that is captured it is written where the old one lies, so that replays add to it.
     """
     total = old + more
-    if not open_captures() or not old._is_stored():
+    if not open_captures() or buffer_under(old.uop) is None:
         return total
     if (total.dtype, total.device, total.uop.axis) != (old.dtype, old.device, old.uop.axis):
         return total
