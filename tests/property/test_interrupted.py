@@ -13,8 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 from tests.engine.ending import ending
 from tests.property.test_in_place import CROSSING, KINDS, SCALE, Program
-from tinylab import Tensor
-from tinylab.errors import LostValueError
+from tinylab import Context, Tensor
+from tinylab.errors import BufferError, LostValueError
 
 ENDS = ["interrupted before", "interrupted behind", "fails"]
 
@@ -72,4 +72,29 @@ def test_values_are_right_after_a_run_that_ended_early(
     program = Ended(data.draw, device, most=3)
     for _ in range(data.draw(st.integers(3, 9))):
         program.step(kinds)
+    program.check()
+
+
+class Limited(Program):
+    """A program of which some runs find no memory; what waits for others is tried again and again."""
+
+    def realize(self) -> None:
+        x, _ = self.any()
+        limit = self.draw(st.sampled_from([0, 2, 5, 9, 13]))
+        self.log.append(f"{self.number(x)}.realize() with buffers of {limit}")
+        try:
+            with Context(MAX_BUFFER_SIZE=limit):
+                x.realize()
+        except BufferError:
+            self.log.append("  which was too little")
+
+    together = realize
+
+
+@settings(max_examples=60 * SCALE)
+@given(data=st.data())
+def test_values_are_right_after_runs_without_memory(data: st.DataObject) -> None:
+    program = Limited(data.draw, "CPU", most=3)
+    for _ in range(data.draw(st.integers(3, 12))):
+        program.step(KINDS)
     program.check()

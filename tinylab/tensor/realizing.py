@@ -68,7 +68,7 @@ def _realize(wanted: Sequence[TensorCore], runs: list[Run], look: bool) -> None:
             break
         except ReadersFirst as found:
             first = [u for u in found.readers if u not in tried and u not in _trying]
-            if not first:
+            if not first or _tries.are_over():
                 raise found.error from None
             tried.update(first)
             for t in wanted:  # so that they follow too
@@ -104,6 +104,25 @@ _trying: list[UOp] = []
 _aside: set[UOp] = set()
 
 
+class _Tries:
+    """How often readers were tried for one write: where many fail, each would try all others."""
+
+    def __init__(self) -> None:
+        self._left = 0
+
+    def begin(self) -> None:
+        """Count one more; the first for a write sets the limit."""
+        self._left = _SOME + 4 * len(live) if not _trying else self._left - 1
+
+    def are_over(self) -> bool:
+        """Whether no more may be tried."""
+        return bool(_trying) and self._left < 0
+
+
+_SOME = 64
+_tries = _Tries()
+
+
 def _compute_first(uops: Sequence[UOp], states: Sequence[UOp], look: bool) -> None:
     """Each reader in a run of its own; one that cannot be computed gets a copy of what it reads."""
     readers = [(TensorCore._from_uop(u), u) for u in uops]
@@ -112,6 +131,7 @@ def _compute_first(uops: Sequence[UOp], states: Sequence[UOp], look: bool) -> No
     for t, before in sorted(readers, key=lambda pair: pair[1].op is not Ops.AFTER):
         if t.uop in _aside or (t.uop is not before and to_store(t.uop) is None):
             continue
+        _tries.begin()
         _trying.append(t.uop)
         try:
             _compute_apart(t, states, look)
