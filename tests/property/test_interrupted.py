@@ -76,7 +76,7 @@ def test_values_are_right_after_a_run_that_ended_early(
 
 
 class Limited(Program):
-    """A program of which some runs find no memory; what waits for others is tried again and again."""
+    """A program of which some runs find no memory; what waits is tried again and again."""
 
     def realize(self) -> None:
         x, _ = self.any()
