@@ -25,6 +25,21 @@ class TinylabError(Exception):
         return self.message if self.help is None else f"{self.message}\nhelp: {self.help}"
 
 
+# What computing something may fail with. Anything else comes from outside, as a Ctrl-C does: the
+# handler of a signal raised it.
+FAILURES = (
+    TinylabError,
+    RuntimeError,
+    MemoryError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+
+
 class ContractError(TinylabError, AssertionError):
     """A call that a method does not take, where scripts expect an AssertionError."""
 

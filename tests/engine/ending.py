@@ -9,11 +9,15 @@ from typing import Any
 from tinylab.engine import launch
 
 
+class Stopped(Exception):
+    """What the handler of a signal raises."""
+
+
 @contextmanager
 def ending(*at: int, how: str) -> Iterator[None]:
     """Some of the kernels and copies that run inside, by number, end their run.
 
-    how: "interrupted before" it ran, "interrupted behind" it, or it "fails".
+    how: "interrupted before" it ran, "interrupted behind" it, "stopped behind" it, or it "fails".
     """
     plain, count = launch.execute, 0
 
@@ -22,9 +26,11 @@ def ending(*at: int, how: str) -> Iterator[None]:
         count += 1
         if count - 1 not in at:
             return plain(*args, **kwargs)
-        if how == "interrupted behind":
+        if how.endswith("behind"):
             plain(*args, **kwargs)
-        raise RuntimeError("this kernel fails") if how == "fails" else KeyboardInterrupt
+        if how == "fails":
+            raise RuntimeError("this kernel fails")
+        raise Stopped if how.startswith("stopped") else KeyboardInterrupt
 
     launch.execute = execute
     try:

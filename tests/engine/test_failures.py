@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.engine.ending import ending
+from tests.engine.ending import Stopped, ending
 from tinylab import Context, Tensor, TinyJit, UOp, dtypes, nn, record
 from tinylab.device import Device, LostBuffer
 from tinylab.errors import (
@@ -217,7 +217,7 @@ def test_a_capture_does_not_mind_a_write_that_cannot_be_done() -> None:
 
 # *** a run that ends early
 
-HOW = ["interrupted before", "interrupted behind", "fails"]
+HOW = ["interrupted before", "interrupted behind", "stopped behind", "fails"]
 STEPS = 12
 
 
@@ -228,7 +228,7 @@ def ended(how: str, *at: int) -> Callable[..., bool]:
         try:
             with ending(*at, how=how):
                 tensors[0].realize(*tensors[1:])
-        except (KeyboardInterrupt, RuntimeError):
+        except (KeyboardInterrupt, RuntimeError, Stopped):
             return True
         return False
 
@@ -417,7 +417,7 @@ def test_copies_from_another_device(how: str) -> None:
 
 @pytest.mark.parametrize("jit", [1, 2])
 @pytest.mark.parametrize("device", ["CPU", "PYTHON"])
-@pytest.mark.parametrize("how", HOW[:2])
+@pytest.mark.parametrize("how", HOW[:3])
 def test_a_replay_is_done_or_not_wherever_it_is_interrupted(
     jit: int, device: str, how: str
 ) -> None:
@@ -441,7 +441,7 @@ def test_a_replay_is_done_or_not_wherever_it_is_interrupted(
             try:
                 with ending(at, how=how):
                     step(one)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, Stopped):
                 pass
             if v.tolist() != [total] * 2:
                 total += 1

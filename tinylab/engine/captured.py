@@ -26,7 +26,7 @@ from tinylab.engine.graph import EachStep, GraphRunner, batched, kind_of
 from tinylab.engine.launch import Step, copy_step, program_step
 from tinylab.engine.locking import alone
 from tinylab.engine.results import Outcome, Outcomes, Piece, pieces_of, seen_anew
-from tinylab.errors import JitError
+from tinylab.errors import FAILURES, JitError
 from tinylab.helpers.context import DEBUG, JIT
 from tinylab.helpers.interrupts import held_back
 from tinylab.mixin.base import Size
@@ -326,7 +326,7 @@ class CapturedJit:
         try:
             for launcher in launchers:
                 launcher.run(self.memory, var_vals)
-        except Exception:
+        except FAILURES:
             raise
         except BaseException:
             if any(launcher.has_begun() for launcher in launchers):

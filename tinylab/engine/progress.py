@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tinylab.device import Buffer
+from tinylab.errors import FAILURES
 from tinylab.uop.ops import UOp
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Progress:
         if step.program is None or not step.program.all_or_nothing:
             self.unclear.add(number)
         # What was copied in part may be copied again.
-        if isinstance(error, Exception) or (step.program is not None and number in self.unclear):
+        if isinstance(error, FAILURES) or (step.program is not None and number in self.unclear):
             self._fails(number)
 
     def left_for(self, numbers: Iterable[int]) -> list[int]:

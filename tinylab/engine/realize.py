@@ -15,7 +15,7 @@ from tinylab.engine.launch import Plan
 from tinylab.engine.linear import deferred, execute_plan, runs_now
 from tinylab.engine.locking import alone
 from tinylab.engine.outcome import Run, method_of, storage_below
-from tinylab.errors import AllocationError, BindMismatchError, BufferError, CompileError
+from tinylab.errors import FAILURES, AllocationError, BindMismatchError, BufferError, CompileError
 from tinylab.helpers.arguments import explained
 from tinylab.helpers.context import (
     ALLOW_DEVICE_USAGE,
@@ -291,7 +291,7 @@ def realize_uops(
     with events.span("realize", "realize", count=len(roots)):
         try:
             _run(UOp.sink(*run.roots), place, run)
-        except Exception as e:
+        except FAILURES as e:
             # A schedule in the hand is one for all.
             if not runs_now() or run.has_overwritten(e):
                 raise

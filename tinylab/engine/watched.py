@@ -21,7 +21,7 @@ from tinylab.engine.buffers import memories_of
 from tinylab.engine.captured import Inputs, is_tensor, memory_below, rebuilt
 from tinylab.engine.realize import to_store
 from tinylab.engine.results import seen_anew
-from tinylab.errors import JitError
+from tinylab.errors import FAILURES, JitError
 from tinylab.helpers.arguments import shown
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import UOp
@@ -155,7 +155,7 @@ def found_before(roots: Sequence[tuple[str, Any]]) -> list[tuple[Place, Set[Buff
     for p, _ in waiting:
         if _memory_read(p.tensor):
             # The function says so itself if it needs what cannot be computed.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(*FAILURES):
                 p.tensor.realize()
     return [(p, _memory_read(p.tensor)) for p in places]
 

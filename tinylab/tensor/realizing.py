@@ -14,7 +14,7 @@ from tinylab.dtype import dtypes, strong_dtype
 from tinylab.engine.locking import alone
 from tinylab.engine.outcome import Run
 from tinylab.engine.realize import ReadersFirst, kept_copy, realize_uops, to_store
-from tinylab.errors import AllocationError, TinylabError
+from tinylab.errors import FAILURES, AllocationError, TinylabError
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below, copied_first
 from tinylab.schedule.keep_old_values import read_instead
@@ -149,7 +149,7 @@ def _compute_apart(t: TensorCore, states: Sequence[UOp], look: bool) -> None:
         else:
             keep(t, {m for x in states for m in memory_under(buffer_below(x))})
             look_at_memory(live, {reader: t.uop})
-    except Exception as error:
+    except FAILURES as error:
         if not states:
             raise
         set_aside(reader, states, error)

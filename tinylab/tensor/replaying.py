@@ -28,7 +28,7 @@ from tinylab.engine.capture import (
 from tinylab.engine.captured import storage_below
 from tinylab.engine.locking import alone
 from tinylab.engine.realize import to_store
-from tinylab.errors import JitError
+from tinylab.errors import FAILURES, JitError
 from tinylab.mixin.base import shape_text
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import is_write
@@ -65,7 +65,7 @@ def _compute(t: Tensor, how: Callable[[Tensor, Set[Buffer]], None], memory: Set[
     """Compute a tensor; where that is not possible, it gets a copy of what it reads out of some."""
     try:
         how(t, memory)
-    except Exception as error:
+    except FAILURES as error:
         read = [x for x in storage_looked_at(t.uop).all if _meets([x], memory)]
         set_aside(t.uop, read, error)
 
@@ -154,7 +154,7 @@ def _in_order() -> tuple[list[weakref.ref[Tensor]], _Refs, weakref.WeakSet[Buffe
         look_again(t)
     for t in live.all_to_compute(is_stored):
         # A function that reads what cannot be computed says so itself.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(*FAILURES):
             _do_writes(t)
     for stream in drawn_streams():
         counter = Tensor._from_uop(stream.moved_on())

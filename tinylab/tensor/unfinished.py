@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from tinylab.device import LostBuffer, MultiBuffer
 from tinylab.engine.outcome import Run, reads_among
 from tinylab.engine.realize import to_store
+from tinylab.errors import FAILURES
 from tinylab.helpers.seq import prod
 from tinylab.opcodes import Ops
 from tinylab.schedule.effects import buffer_below, is_write
@@ -79,7 +80,7 @@ def _finish(run: Run) -> None:
         known = left
         try:
             run.progress.finish(left)
-        except Exception as error:  # of a kernel that others may not need
+        except FAILURES as error:  # of a kernel that others may not need
             run.progress.land(error)
         except BaseException as again:
             run.progress.land(again)
