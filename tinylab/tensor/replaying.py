@@ -246,6 +246,7 @@ def _refuse_computed(given: Sequence[Any], heard: Heard) -> None:
             )
 
 
+@alone
 def settle(given: Sequence[Tensor]) -> None:
     """What a function is given lies in the memory of what it is a view of.
 
