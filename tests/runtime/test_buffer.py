@@ -207,3 +207,12 @@ def test_lru_can_be_off():
 def test_out_of_memory_is_said():
     with pytest.raises(MemoryError, match=r"Allocation of .* failed on CPU"):
         Buffer("CPU", 1 << 60, dtypes.uint8).allocate()
+
+
+def test_memory_that_goes_where_no_device_may_be_used_is_given_back():
+    """The collector runs anywhere, also while a function is traced: the memory stayed counted."""
+    buffer = Buffer("CPU", 1024, dtypes.uint8).allocate()
+    used = GlobalCounters.mem_used
+    with Context(ALLOW_DEVICE_USAGE=0):
+        del buffer
+    assert GlobalCounters.mem_used == used - 1024
