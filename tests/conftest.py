@@ -8,6 +8,9 @@ import signal
 import sys
 import tempfile
 
+import pytest
+from hypothesis import HealthCheck, settings
+
 # Before tinylab is imported: it reads its settings once. Worker processes of a run share nothing.
 os.environ.setdefault("SPEC", "1")
 os.environ.setdefault("NO_COLOR", "1")
@@ -25,8 +28,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A worker keeps millions of objects in caches: looking through them all took a tenth of a run.
 gc.set_threshold(20_000, 20, 20)
 
-import pytest  # noqa: E402
-from hypothesis import HealthCheck, settings  # noqa: E402
 
 settings.register_profile(
     "default",
