@@ -111,11 +111,12 @@ def _has_gradients(value: UOp, written: Set[Buffer] = frozenset()) -> bool:
 
 
 def _is_above_parameters(root: UOp, written: Set[Buffer] = frozenset()) -> bool:
-    """Not above one that is written: what is made of its old value has no gradient for the new."""
-    below = root.toposort(gradients_pass)
-    return any(
-        t.is_param and t.uop in below and written.isdisjoint(memory_under(t.uop)) for t in live
-    )
+    return not _parameters(written).isdisjoint(root.toposort(gradients_pass))
+
+
+def _parameters(written: Set[Buffer]) -> set[UOp]:
+    """Not one that is written: what is made of its old value has no gradient for the new."""
+    return {t.uop for t in live if t.is_param and written.isdisjoint(memory_under(t.uop))}
 
 
 def _above(values: Collection[UOp], is_one: Callable[[UOp], bool]) -> set[UOp]:
@@ -136,7 +137,7 @@ def _with_gradients(values: Collection[UOp], held: Set[UOp], written: Set[Buffer
     if not values:
         return set()
     below = UOp.sink(*values).toposort(gradients_pass, enter_calls=False)
-    parameters = {t.uop for t in live if t.is_param and written.isdisjoint(memory_under(t.uop))}
+    parameters = _parameters(written)
     found: set[UOp] = set()
     for x in below:
         goes_on = x in parameters or x in held or (_is_known(x) and _has_gradients(x, written))
