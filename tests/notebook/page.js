@@ -1,18 +1,22 @@
 // What the tests ask of a JupyterLab page: everything is under window.tests.
 (() => {
   const MIME = "application/vnd.jupyter.widget-view+json";
-  const t = (window.tests = { longTasks: [], sent: [], kernelErrors: [] });
+  const t = (window.tests = { longTasks: [], sent: [], places: [], kernelErrors: [] });
   new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) t.longTasks.push([entry.startTime, entry.duration]);
   }).observe({ type: "longtask", buffered: true });
 
-  // Every custom message that a widget sends to the kernel, by its question.
+  // Every custom message that a widget sends to the kernel, by its question; of steps, the places.
   const send = WebSocket.prototype.send;
   WebSocket.prototype.send = function (data) {
     try {
       const text = typeof data === "string" ? data : new TextDecoder().decode(data);
       const ask = /"ask": ?"(\w+)"/.exec(text);
-      if (ask && text.includes("comm_msg")) t.sent.push(ask[1]);
+      if (ask && text.includes("comm_msg")) {
+        t.sent.push(ask[1]);
+        const place = /"args": ?\{"pass": ?(\d+), ?"k": ?(\d+)/.exec(text);
+        if (ask[1] === "step" && place) t.places.push(`${place[1]}:${place[2]}`);
+      }
     } catch {}
     return send.call(this, data);
   };
@@ -64,7 +68,7 @@
     }
     for (let tries = 0; t.panel() && tries < 100; tries++) await new Promise((go) => setTimeout(go, 20));
     if (t.panel()) throw new Error("the notebook did not close");
-    for (const list of [t.longTasks, t.sent, t.kernelErrors]) list.length = 0;
+    for (const list of [t.longTasks, t.sent, t.places, t.kernelErrors]) list.length = 0;
     t.hooked = null;
     scrollTo(0, 0);
   };
