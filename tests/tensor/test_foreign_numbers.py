@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tinylab import Tensor, UOp, Variable, dtypes, nn
-from tinylab.errors import DTypeError, IndexingError, OperandError, TinylabError
+from tinylab.errors import CreationError, DTypeError, IndexingError, OperandError, TinylabError
 from tinylab.helpers.kinds import asks_for_numbers
 from tinylab.helpers.plain import plain_arguments
 
@@ -500,3 +500,26 @@ def test_another_librarys_arrays_are_left_to_it() -> None:
 
     both: Any = [Tensor([1.0]), Other()]
     assert np.concatenate(both) == "theirs"
+
+
+@pytest.mark.parametrize(
+    "name", ["float64", "float32", "float16", "int64", "int8", "uint16", "bool"]
+)
+def test_data_of_numpys_keeps_its_type(name: str) -> None:
+    # numpy and PyTorch agree; only beside tensors are such numbers as weak as Python's.
+    number = np.dtype(name).type(1)
+    expected = Tensor(np.array([number])).dtype
+    for data in (number, [number], [[number, number]], [np.array([1, 0], name)]):
+        found = Tensor(data)
+        assert found.dtype is expected
+        assert found.tolist() == np.array(data).tolist()
+    assert (Tensor([1.0]) * np.float64(2)).dtype is dtypes.float32
+
+
+def test_data_of_several_types_is_as_of_python() -> None:
+    assert Tensor([np.float64(0.5), 1]).dtype is dtypes.default_float
+    assert Tensor([np.float16(0.5), np.float64(0.5)]).dtype is dtypes.default_float
+    assert Tensor([np.uint8(3), 4]).dtype is dtypes.default_int
+    assert Tensor([np.float64(0.5)], dtype=dtypes.half).dtype is dtypes.half
+    with pytest.raises(CreationError, match="numpy array of complex64"):
+        Tensor([np.complex64(1)])

@@ -131,10 +131,10 @@ class FunctionsMixin(ElementwiseMixin):
         return self._in_float32(erf)
 
     def sign(self) -> Self:
-        """-1, 0 or 1; NaN stays."""
+        """-1, 0 or 1; NaN stays, and the sign of a zero does not."""
         if self.dtype is dtypes.bool:
             return self
-        return (self > 0).where(1, (self < 0).where(-1, self.trunc())).cast(self.dtype)
+        return (self > 0).where(1, (self < 0).where(-1, self.trunc() + 0)).cast(self.dtype)
 
     def round(self) -> Self:
         """The nearest integer; halves go to the even one.

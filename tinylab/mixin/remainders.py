@@ -113,7 +113,10 @@ def remainder(a: S, b: S) -> S:
 
 
 def floor_quotient(a: S, b: S) -> S:
-    """The largest whole number of times that b fits into a; by 0 what a / b is."""
+    """The largest whole number of times that b fits into a; by 0 what a / b is.
+
+    A zero has the sign of a / b.
+    """
     count, rest = whole_quotient(a, b)
     left = b.isinf().where(a.ne(0), rest.ne(0))
     # The last step is numpy's, so that counts beyond what the type has exactly are the same ones.
@@ -123,4 +126,5 @@ def floor_quotient(a: S, b: S) -> S:
     found = (b.isinf() & a.isfinite()).where(((a < 0).ne(b < 0) & a.ne(0)).where(-1, 0), found)
     # inf // 3 has no remainder to take off, so it is no number.
     found = a.isinf().where(math.nan, found)
+    found = found.eq(0).where((a.detach() / b.detach() * 0.0).cast(found.dtype), found)
     return b.eq(0).where(a / b, found)

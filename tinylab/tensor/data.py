@@ -97,7 +97,7 @@ def shape_of_list(data: Any) -> tuple[int, ...]:
     Raises: CreationError when lists of one level have different lengths.
     """
     if not isinstance(data, (list, tuple)):
-        return tuple(data.shape) if _is_array(data) else ()
+        return tuple(data.shape) if is_array(data) else ()
     inner = [shape_of_list(x) for x in data]
     if any(s != inner[0] for s in inner):
         raise CreationError(
@@ -108,7 +108,8 @@ def shape_of_list(data: Any) -> tuple[int, ...]:
     return (len(data), *(inner[0] if inner else ()))
 
 
-def _is_array(x: object) -> bool:
+def is_array(x: object) -> bool:
+    """Whether x is an array or a number of numpy's, which need not be imported."""
     return type(x).__module__.split(".")[0] == "numpy" and hasattr(x, "shape")
 
 
@@ -218,10 +219,15 @@ def bytes_uop(raw: bytes, dtype: DType, device: str) -> UOp:
 
 
 def list_uop(data: Any, dtype: DType | None, device: str) -> UOp:
-    """Nested lists as a stored value."""
+    """Nested lists as a stored value; numbers and arrays of numpy's that are of one type keep it."""
     shape = shape_of_list(data)
-    flat = [x.item() if _is_array(x) else x for x in fully_flatten(data)]
-    own = dtype_of_list(flat) if dtype is None else dtype
+    items = fully_flatten(data)
+    flat = [x.item() if is_array(x) else x for x in items]
+    own = dtype
+    if own is None:
+        kinds = {x.dtype if is_array(x) else None for x in items}
+        same = len(kinds) == 1 and None not in kinds
+        own = dtype_of_numpy(items[0]) if same else dtype_of_list(flat)
     if own is dtypes.bool:
         _kinds_of_numbers(flat)  # anything has a truth value
     try:
@@ -238,8 +244,8 @@ def numpy_dtype(dtype: DType) -> Any:
     return None if dtype.fmt is None else np.dtype(dtype.fmt)
 
 
-def dtype_of_numpy(array: numpy.ndarray[Any, Any]) -> DType:
-    """The type of a numpy array.
+def dtype_of_numpy(array: numpy.ndarray[Any, Any] | numpy.generic) -> DType:
+    """The type of an array or a number of numpy's.
 
     Raises: CreationError for types without a counterpart (complex, strings, objects).
     """

@@ -443,7 +443,7 @@ def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
     """The node for what a Tensor is made from."""
     if isinstance(data, UOp):
         return data if dtype is None else data.cast(dtype)
-    if isinstance(data, (bool, int, float)):
+    if isinstance(data, (bool, int, float)) and not host.is_array(data):  # as a np.float64 is
         if dtype is None:
             wide = type(data) is int and host.dtype_of_ints((data,)) is not dtypes.default_int
             return UOp.const(data, dtypes.int64 if wide else None)

@@ -37,6 +37,34 @@ def known_finite(u: UOp) -> bool:
     return u.dtype.kind != "float" or is_finite(u.bounds)
 
 
+def is_minus_zero(value: Any) -> bool:
+    """Whether a constant's value is the -0.0 of floats."""
+    return value is not Invalid and value == 0 and math.copysign(1.0, value) < 0
+
+
+def never_minus_zero(u: UOp, depth: int = 4) -> bool:
+    """Whether the value is known not to be -0.0: true of every integer and bool.
+
+    depth: how many operations down is looked.
+    """
+    if u.dtype.kind != "float":
+        return True
+    if u.op is Ops.CONST:
+        return not is_minus_zero(u.arg)
+    lo, hi = u.bounds
+    if lo > 0 or hi < 0:
+        return True
+    if depth == 0:
+        return False
+    if u.op is Ops.CAST:
+        return u.src[0].dtype.kind != "float"  # of a float: a small one may round to -0.0
+    if u.op is Ops.ADD:  # -0.0 is the sum of two of it, and of nothing else
+        return any(never_minus_zero(x, depth - 1) for x in u.src)
+    if u.op is Ops.WHERE:
+        return all(never_minus_zero(x, depth - 1) for x in u.src[1:])
+    return (u.op is Ops.MUL and u.src[0] is u.src[1]) or u.op is Ops.EXP2
+
+
 def bounds_of(u: UOp) -> Bounds:
     """The bounds of a node from those of its sources; the dtype's limits where unknown."""
     row = BOUNDS.get(u.op)

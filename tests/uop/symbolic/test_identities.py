@@ -75,8 +75,17 @@ CASES = {
         [x + k(4), c.where(k(1), k(2))],
     ),
     "add_zero": Case(
-        [(x + 0, x), (f + 0.0, f), (k(0) + x, x), (UOp(Ops.ADD, src=(x, N(0))), x.cast(i32))],
-        [x + 1, f * 0.0],
+        [
+            (x + 0, x),
+            (f + -0.0, f),
+            (k(0) + x, x),
+            (UOp(Ops.ADD, src=(x, N(0))), x.cast(i32)),
+            (b.cast(f32) + 0.0, b.cast(f32)),
+            (f * f + 0.0, f * f),
+            (f + 0.0 + 0.0, f + 0.0),
+            (c.where(f * f, F(2.0)) + 0.0, c.where(f * f, F(2.0))),
+        ],
+        [x + 1, f * 0.0, f + 0.0, half + 0.0, c.where(f * f, f) + 0.0, f.cast(dtypes.half) + 0.0],
     ),
     "add_opposite": Case(
         [(x + x * -1, k(0)), (half + half * -1.0, F(0.0)), (i * -1 + i, N(0))],
@@ -87,7 +96,8 @@ CASES = {
         [x * 2, f * -1.0],
     ),
     "mul_zero": Case(
-        [(x * 0, k(0)), (half * 0.0, F(0.0)), (half * -0.0, F(0.0))], [f * 0.0, x * 1, x * y]
+        [(x * 0, k(0)), (b.cast(f32) * 0.0, F(0.0)), (i * 0, N(0))],
+        [f * 0.0, x * 1, x * y, half * 0.0, half * -0.0, b.cast(f32) * -0.0],
     ),
     "mul_opposite": Case(
         [(x * -1 * 3, x * -3), (f * -1.0 * 3.0, f * -3.0)], [x * -2 * 3, f * -1.0 * g]
@@ -97,7 +107,10 @@ CASES = {
         [half * op("RECIPROCAL", half), f * op("RECIPROCAL", f), unit * op("RECIPROCAL", half)],
         rounds="the product of x and 1/x may round to 1 - 2**-24, x / x itself is 1",
     ),
-    "sub_zero": Case([(op("SUB", x, k(0)), x)], [op("SUB", x, k(1)), op("SUB", k(0), x)]),
+    "sub_zero": Case(
+        [(op("SUB", x, k(0)), x), (op("SUB", f, F(0.0)), f), (op("SUB", f * f, F(-0.0)), f * f)],
+        [op("SUB", x, k(1)), op("SUB", k(0), x), op("SUB", f, F(-0.0))],
+    ),
     "sub_self": Case(
         [(op("SUB", i, i), N(0)), (op("SUB", half, half), F(0.0))],
         [op("SUB", f, f), op("SUB", i, j)],

@@ -1,7 +1,7 @@
 """What is true of one operation: constants fold, x + 0 is x, a selection with a known condition.
 
 Laws that hold for reals but not for floats (x*0, x-x, x/x) have the condition that the operand is
-known to be finite. What would round differently is no law here: (x + 1) + 1 of floats stays.
+known to be finite, and keep the sign of zero: -0.0 + 0.0 is 0.0, -1.0 * 0.0 is -0.0. What would round differently is no law here: (x + 1) + 1 of floats stays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tinylab.dtype import Invalid, bitcast, can_lossless_cast, dtypes
 from tinylab.errors import ZeroDivisorError
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.uop.bounds import known_finite
+from tinylab.uop.bounds import is_minus_zero, known_finite, never_minus_zero
 from tinylab.uop.evaluate import exec_alu
 from tinylab.uop.intern import make
 from tinylab.uop.matcher import PatternMatcher, Rule
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 X, Y, Z, C, D = UPat.var("x"), UPat.var("y"), UPat.var("z"), UPat.cvar("c"), UPat.cvar("d")
 TRUE, FALSE = UPat.const(True, dtypes.bool), UPat.const(False, dtypes.bool)
-BOOL = UPat.var("x", dtypes.bool)
+BOOL, ZERO = UPat.var("x", dtypes.bool), UPat.const(0).named("c")
 
 
 # *** conditions
@@ -47,9 +47,23 @@ def finite_and_never_zero(x: UOp) -> bool:
     return known_finite(x) and never_zero(x)
 
 
-def zero_times_finite(x: UOp, c: UOp) -> bool:
-    """Whether c is 0 and x a number."""
-    return is_zero(c) and known_finite(x)
+def zero_times_finite(u: UOp, x: UOp, c: UOp) -> bool:
+    """Whether c is 0 and x a number, and the product 0 with no sign."""
+    if not (is_zero(c) and known_finite(x)):
+        return False
+    if u.dtype.kind != "float":
+        return True
+    return bool(x.bounds[0] >= 0) and never_minus_zero(x) and not is_minus_zero(c.arg)
+
+
+def adds_nothing(u: UOp, x: UOp, c: UOp) -> bool:
+    """Whether x + c is x for a zero c: of floats -0.0 adds nothing, and 0.0 to all but -0.0."""
+    return u.dtype.kind != "float" or is_minus_zero(c.arg) or never_minus_zero(x)
+
+
+def takes_nothing(u: UOp, x: UOp, c: UOp) -> bool:
+    """Whether x - c is x for a zero c: of floats 0.0 takes nothing, and -0.0 from all but -0.0."""
+    return u.dtype.kind != "float" or not is_minus_zero(c.arg) or never_minus_zero(x)
 
 
 def same_type(u: UOp, x: UOp) -> bool:
@@ -253,13 +267,13 @@ def _either(op: Ops, x: UPat, y: UPat) -> UPat:
 pm_identities = PatternMatcher([
     Rule("fold_constants", "op of constants -> its value",  UPat(FOLDABLE, src=UPat(Ops.CONST), name="u"), fold_constants),
     # sums and products
-    Rule("add_zero",       "x + 0 -> x",                    _either(Ops.ADD, X, UPat.const(0)), keep),
+    Rule("add_zero",       "x + 0 -> x",                    _either(Ops.ADD, X, ZERO), lambda u, x, c: in_place_of(u, x), when=adds_nothing),
     Rule("add_opposite",   "x + x*-1 -> 0",                 _either(Ops.ADD, X, X * -1), lambda u, x: zero(u), when=finite),
     Rule("mul_one",        "x * 1 -> x",                    _either(Ops.MUL, X, UPat.const(1)), keep),
     Rule("mul_zero",       "x * 0 -> 0",                    _either(Ops.MUL, X, UPat.cvar("c")), lambda u, x, c: zero(u), when=zero_times_finite),
     Rule("mul_opposite",   "(x * -1) * c -> x * -c",        _either(Ops.MUL, X * -1, C), negate_factor),
     Rule("mul_inverse",    "x * (1/x) -> 1",                _either(Ops.MUL, X, UPat(Ops.RECIPROCAL, src=(X,))), lambda u, x: one(u), when=finite_and_never_zero),
-    Rule("sub_zero",       "x - 0 -> x",                    _op(Ops.SUB, X, UPat.const(0)), keep),
+    Rule("sub_zero",       "x - 0 -> x",                    _op(Ops.SUB, X, ZERO), lambda u, x, c: in_place_of(u, x), when=takes_nothing),
     Rule("sub_self",       "x - x -> 0",                    _op(Ops.SUB, X, X), lambda u, x: zero(u), when=finite),
     Rule("neg_twice",      "-(-x) -> x",                    _op(Ops.NEG, UPat(Ops.NEG, src=(X,))), keep),
     Rule("fdiv_one",       "x / 1 -> x",                    _op(Ops.FDIV, X, UPat.const(1)), keep),
