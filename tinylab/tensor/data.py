@@ -219,7 +219,7 @@ def bytes_uop(raw: bytes, dtype: DType, device: str) -> UOp:
 
 
 def list_uop(data: Any, dtype: DType | None, device: str) -> UOp:
-    """Nested lists as a stored value; numbers and arrays of numpy's that are of one type keep it."""
+    """Nested lists as a stored value; of numpy's numbers and arrays of one type it keeps that."""
     shape = shape_of_list(data)
     items = fully_flatten(data)
     flat = [x.item() if is_array(x) else x for x in items]
