@@ -523,3 +523,32 @@ def test_data_of_several_types_is_as_of_python() -> None:
     assert Tensor([np.float64(0.5)], dtype=dtypes.half).dtype is dtypes.half
     with pytest.raises(CreationError, match="numpy array of complex64"):
         Tensor([np.complex64(1)])
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(["a", "b"]),
+        np.array([1j, 2]),
+        np.array(["2020-01-01"], dtype="M8[D]"),
+        np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")]),
+    ],
+    ids=str,
+)
+def test_arrays_of_what_is_no_number_are_refused_in_a_sentence(array: Any) -> None:
+    x, images = Tensor.ones(2, 2), Tensor.ones(1, 1, 3, 3)
+    calls: list[Callable[[], Any]] = [
+        lambda: x.reshape(array),
+        lambda: x.expand(array),
+        lambda: x.permute(array),
+        lambda: x.sum(axis=array),
+        lambda: x.roll(array),
+        lambda: x.split(array),
+        lambda: Tensor.zeros(array),
+        lambda: Tensor.rand(array),
+        lambda: images.max_pool2d(array),
+        lambda: images.interpolate(array),
+    ]
+    for call in calls:
+        with pytest.raises(TinylabError):
+            call()

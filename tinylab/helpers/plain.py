@@ -96,7 +96,7 @@ def _counted(x: Any) -> Any:
     if isinstance(x, (list, tuple, slice)):
         return _each(x, _counted)
     if hasattr(x, "__array_interface__"):
-        return x.tolist() if x.dtype.kind in "iufb" else x
+        return x.tolist() if hasattr(x, "tolist") else x  # text too: whoever asked refuses it
     try:
         return operator.index(x)
     except TypeError:
