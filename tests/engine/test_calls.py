@@ -154,3 +154,9 @@ def test_values_are_the_same_with_a_search() -> None:
     with Context(BEAM=2):
         found = (x @ x).relu().sum(1).numpy()
     np.testing.assert_allclose(found, np.maximum(x.numpy() @ x.numpy(), 0).sum(1), rtol=1e-4)
+
+
+def test_a_body_may_be_memory_of_its_own():
+    held = Tensor([1, 2]).realize()
+    assert Tensor([1, 2, 3]).call(fxn=held).tolist() == [1, 2]
+    assert (Tensor([1, 2, 3]).call(fxn=held) + 1).tolist() == [2, 3]

@@ -94,6 +94,8 @@ def test_an_input_that_is_no_buffer_is_named():
     param = with_input(UOp.param(1, given.dtype, given.shape, "CPU"))
     with pytest.raises(RuntimeError, match="reads input 1, and 0 were given"):
         run_linear(param)
+    with pytest.raises(RuntimeError, match="reads input 0, and 0 were given"):
+        x.as_param(0).realize()
     sharded = Tensor(A).shard(("CPU:0", "CPU:1"), 0).realize()
     with pytest.raises(RuntimeError, match=r"not Ops.UNSHARD of shape \(8, 6\) on"):
         run_linear(param, input_uops=[x.uop.base, sharded.uop])

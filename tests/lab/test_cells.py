@@ -4,6 +4,7 @@ import traceback
 
 import pytest
 
+from tinylab import Tensor, nn
 from tinylab.errors import UnknownDeviceError
 from tinylab.lab import cells
 from tinylab.lab.cells import needs_await, run_cell, run_cell_async
@@ -21,6 +22,23 @@ def test_the_last_expression_is_the_value():
 def test_a_cell_without_a_last_expression_has_no_value(cell):
     run = run_cell(cell, {})
     assert (run.has_value, run.error) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("__import__('tinygrad').Tensor", Tensor),
+        ("import importlib\nimportlib.import_module('tinygrad.nn').Linear", nn.Linear),
+    ],
+)
+def test_the_last_expression_names_the_same_modules(cell, value):
+    assert run_cell(cell, {}).value is value
+
+
+def test_an_import_beyond_the_top_fails_where_it_runs():
+    cell = "import importlib\ndef never(): importlib.import_module('...x', 'tinygrad')\n3"
+    assert run_cell(cell, {}).value == 3
+    assert isinstance(run_cell(cell + "\nnever()", {}).error, ImportError)
 
 
 def test_names_live_in_the_namespace():

@@ -29,6 +29,7 @@ C = "__import__('tinylab.compat').compat"
          f"try:\n    tinygrad = {C}.module('tinygrad')\nexcept ImportError:\n    pass"),
         ("x = importlib.import_module('tinygrad.nn')", f"x = {C}.module('tinygrad.nn')"),
         ("x = import_module('.nn', 'tinygrad').optim", f"x = {C}.module('tinygrad.nn').optim"),
+        ("import_module('...x', 'tinygrad')", "import_module('...x', 'tinygrad')"),
         ("import_module('.nn', package)", "import_module('.nn', package)"),
         ("import_module('numpy')", "import_module('numpy')"),
         ("import_module(name)", "import_module(name)"),

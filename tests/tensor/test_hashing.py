@@ -49,13 +49,22 @@ def tree(raw: bytes) -> bytes:
             return raw
 
 
-@pytest.mark.parametrize("count", [10, 1500])
+@pytest.mark.parametrize("count", [0, 10, 1500])
 def test_hash_is_a_tree_of_shake128(count: int):
     values = RNG.standard_normal(count).astype(np.float32)
     assert bytes(Tensor(values).hash().numpy()) == tree(values.tobytes())
 
 
+@pytest.mark.parametrize("shape", [(0,), (2, 0)])
+def test_no_bytes_have_a_digest_too(shape: tuple[int, ...]):
+    found = Tensor.zeros(*shape, dtype="uint8").keccak().numpy()
+    assert found.shape == (*shape[:-1], 32)
+    assert all(bytes(row) == hashlib.sha3_256(b"").digest() for row in found.reshape(-1, 32))
+
+
 def test_what_is_refused():
+    with pytest.raises(TypeError, match="keccak works on rows of bytes"):
+        Tensor(3, dtype="uint8").keccak()
     with pytest.raises(TypeError, match="keccak works on uint8, not"):
         Tensor([1.0]).keccak()
     with pytest.raises(TypeError, match="no hash is called 'md5'"):

@@ -48,6 +48,8 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "arange: start=0, stop=inf and step=1 must be finite": lambda: Tensor.arange(float("inf")),
     "celu: alpha must not be 0, which it divides by": lambda: ONES(2).celu(0),
     "softplus: beta must not be 0, which it divides by": lambda: ONES(2).softplus(beta=0),
+    "roll: shifts are whole numbers, not {1}": lambda: ONES(3).roll({1}),  # type: ignore[arg-type]
+    "(set(),) is no shape": lambda: ONES(3).shrink_to(set()),  # type: ignore[arg-type]
     "roll needs an axis, not shape ()": lambda: Tensor(1.0).roll(0, -1),
     "stride=() is for 0 spatial axes, not 2": lambda: ONES(1, 1, 4, 4).max_pool2d(2, stride=()),
     "dilation=(1,) is for 1 spatial axes, not 2": (
@@ -119,6 +121,12 @@ def test_a_wide_integer_is_an_int64() -> None:
         for make in (Tensor, lambda n: Tensor([n]), lambda n: Tensor.full((2,), n)):
             with pytest.raises(CreationError, match=r"does not fit dtypes\.long"):
                 make(wide)
+
+
+def test_a_range_is_a_shape() -> None:
+    assert ONES(6).reshape(range(1, 4)).shape == (1, 2, 3)  # type: ignore[arg-type]
+    shift = Variable("shift", 1, 2).bind(2)
+    assert Tensor([1, 2, 3]).roll(shift).tolist() == [2, 3, 1]  # type: ignore[arg-type]
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

@@ -130,6 +130,20 @@ def device_of(call: UOp) -> str:
     return Device.canonicalize(next(places, None))
 
 
+def input_of(place: UOp, inputs: tuple[UOp, ...]) -> UOp:
+    """What is given for a PARAM.
+
+    Raises: ScheduleError where nothing is.
+    """
+    if not 0 <= place.arg.slot < len(inputs):
+        raise ScheduleError(
+            f"the schedule reads input {place.arg.slot}, and {len(inputs)} were given",
+            help="pass a buffer for each PARAM(slot)",
+        )
+    found: UOp = inputs[place.arg.slot]
+    return found
+
+
 class Arguments:
     """The distinct arguments of a schedule, numbered; and the memory of one run of it."""
 
@@ -150,12 +164,7 @@ class Arguments:
 
     def _find(self, x: UOp, inputs: tuple[UOp, ...], own: dict[UOp, Buffer]) -> Buffer:
         if x.op is Ops.PARAM:
-            if not 0 <= x.arg.slot < len(inputs):
-                raise ScheduleError(
-                    f"the schedule reads input {x.arg.slot}, and {len(inputs)} were given",
-                    help="pass a buffer for each PARAM(slot)",
-                )
-            return filled(memory_of(inputs[x.arg.slot]))
+            return filled(memory_of(input_of(x, inputs)))
         if is_internal(x):
             found = own.get(x)
             if found is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from tinylab.device import Buffer, MultiBuffer, Owner
-from tinylab.engine.buffers import memory_of
+from tinylab.engine.buffers import input_of, memory_of
 from tinylab.engine.progress import Progress
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.schedule import Callified, result_view
@@ -87,7 +87,8 @@ class Run:
             self._places[place] = _memory_node(place, inputs, own)
             owner = Owner(method_of(root), self.line)
             for part in _parts(place):
-                memory = memory_of(inputs[part.arg.slot]) if part not in own else own[part]
+                node = input_of(part, inputs) if part.op is Ops.PARAM else part
+                memory = own[part] if part in own else memory_of(node)
                 memory.owner = memory.owner or owner
         found = _along(view, self._places[place])
         values = self.called.var_vals
@@ -167,10 +168,9 @@ def _parts(place: UOp) -> list[UOp]:
 def _memory_node(place: UOp, inputs: tuple[UOp, ...], own: dict[UOp, Buffer]) -> UOp:
     """The BUFFER node of what a schedule computed into, or wrote to."""
     if place.op is Ops.PARAM:
-        found: UOp = inputs[place.arg.slot]
-        return found
-    if place.op is not Ops.MSTACK:
-        return UOp.from_buffer(own[place])
+        return input_of(place, inputs)
+    if place.op is not Ops.MSTACK:  # a body may give back memory that it holds itself
+        return UOp.from_buffer(own[place]) if place in own else place
     parts = [storage_below(p) for p in place.src]
     if all(p.op is Ops.PARAM for p in parts):
         whole: UOp = inputs[parts[0].arg.slot].src[0]

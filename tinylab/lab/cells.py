@@ -176,12 +176,12 @@ def _compile(
     lines: each statement tells when it runs.
     """
     tree = ast.parse(source, filename)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    if last is not None and source.rstrip().endswith(";"):
-        tree.body.append(last)  # a semicolon hides the value, as in IPython
-        last = None
+    # A semicolon hides the value, as in IPython.
+    has_value = bool(tree.body) and isinstance(tree.body[-1], ast.Expr)
+    has_value = has_value and not source.rstrip().endswith(";")
     if alias:
         tree = rewrite_imports(tree)
+    last = tree.body.pop() if has_value else None
     if lines:
         tree = mark_lines(tree, source)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT

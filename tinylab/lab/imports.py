@@ -74,7 +74,12 @@ def _named_module(node: ast.Call) -> str | None:
     values = [a.value for a in node.args[:2] if isinstance(a, ast.Constant)]
     texts = [value for value in values if isinstance(value, str)]
     if texts and texts[0].startswith("."):
-        return resolve_name(*texts) if len(texts) == 2 and texts[1] else None
+        if len(texts) < 2 or not texts[1]:
+            return None
+        try:
+            return resolve_name(*texts)
+        except ImportError:  # beyond the top: whoever runs the line hears of it
+            return None
     return texts[0] if texts and texts[0] is values[0] else None
 
 

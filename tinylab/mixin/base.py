@@ -227,9 +227,9 @@ def as_shape(shape: Sequence[Any]) -> Shape:
 
     Raises: ShapeError for several sequences.
     """
-    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list, range)):
         shape = shape[0]
-    if any(isinstance(s, (tuple, list)) for s in shape):
+    if any(hasattr(s, "__len__") or not (s is None or hasattr(s, "__add__")) for s in shape):
         raise ShapeError(f"{shape} is no shape", help="give sizes one by one or as one sequence")
     return tuple(shape)
 

@@ -84,10 +84,12 @@ class HashingMixin(ImageMixin):
         cfg: sha3_224 to sha3_512, shake_128, shake_256, or (bytes of a block, bits that end a
         message) for a digest of (200 - block) / 2 bytes.
 
-        Raises: DTypeError for anything but uint8, OperandError for an unknown cfg.
+        Raises: DTypeError for anything but uint8, OperandError for an unknown cfg or no axis.
         """
         if self.dtype is not dtypes.uint8:
             raise DTypeError(f"keccak works on uint8, not {self.dtype}", help="bitcast it first")
+        if self.ndim == 0:
+            raise OperandError("keccak works on rows of bytes", help="reshape it to (1,)")
         sponge = _sponge(cfg)
         lead, size = self.shape[:-1], self.shape[-1]
         message = self.reshape(math.prod(lead), size)
@@ -117,7 +119,7 @@ class HashingMixin(ImageMixin):
         """
         data = self.contiguous().flatten().bitcast(dtypes.uint8)
         while True:
-            count = -(-data.shape[0] // _CHUNK)
+            count = max(1, -(-data.shape[0] // _CHUNK))  # no bytes are a chunk of zeros
             data = data.pad(((0, count * _CHUNK - data.shape[0]),)).reshape(count, _CHUNK)
             data = data.keccak("shake_128").flatten()
             if count == 1:

@@ -360,11 +360,13 @@ class MovementMixin(ElementwiseMixin):
         Raises: OperandError when there are not as many shifts as axes.
         """
         if dims is None:
-            if not isinstance(shifts, int) and len(shifts) != 1:
+            if isinstance(shifts, (tuple, list)) and len(shifts) != 1:
                 raise OperandError(f"roll: several shifts {shifts} need dims")
             return self.flatten().roll(shifts, 0).reshape(self.shape)
         places = (dims,) if isinstance(dims, int) else tuple(dims)
-        amounts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+        amounts = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+        if not all(hasattr(amount, "__mod__") for amount in amounts):
+            raise OperandError(f"roll: shifts are whole numbers, not {shifts}")
         if len(places) != len(amounts):
             raise OperandError(f"roll: {len(amounts)} shifts for {len(places)} axes")
         found = self
