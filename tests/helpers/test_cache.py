@@ -2,6 +2,7 @@ import gzip
 import hashlib
 import os
 import pathlib
+import pickle
 import sqlite3
 import tarfile
 import threading
@@ -123,6 +124,27 @@ def test_a_file_of_another_version_is_emptied(monkeypatch):
 def test_what_is_no_plain_data_is_refused():
     with pytest.raises(ContractError, match="object cannot be kept"):
         cache.diskcache_put("t", "k", object())
+
+
+def test_a_pickle_of_plain_data_is_what_it_holds():
+    value = {"a": [1, 2.5, (3, b"x")], "b": None}
+    raw = pickle.dumps(value)
+    assert cache.diskcache_put("t", "pickled", raw, prepickled=True) is raw
+    assert cache.diskcache_get("t", "pickled") == value
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (pickle.dumps(os.getcwd), "the pickle names posix.getcwd, and only plain data is cached"),
+        (b"\x80\x04.", "is no pickle"),
+        ("text", "is no pickle"),
+    ],
+)
+def test_what_is_no_plain_pickle_is_refused(raw, text):
+    with pytest.raises(ContractError, match=text):
+        cache.diskcache_put("t", "refused", raw, prepickled=True)
+    assert cache.diskcache_get("t", "refused") is None
 
 
 def test_many_threads_at_once():

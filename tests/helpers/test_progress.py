@@ -30,6 +30,27 @@ def test_a_bar_moves_by_hand_and_takes_notes(capsys):
     assert "5.00/10.00" in text
 
 
+def test_where_a_bar_stands():
+    assert [(b.i, b.n, b.t) for b in [tqdm(range(3), disable=True)] for _ in b] == [
+        (0, 0, 3), (1, 1, 3), (2, 2, 3)
+    ]  # fmt: skip
+    bar = tqdm(iter([]), disable=True)
+    bar.update(3)
+    assert (bar.i, bar.n, bar.t) == (1, 3, 0)
+
+
+def test_a_note_needs_no_bar(capsys):
+    tqdm.write("a note")
+    assert capsys.readouterr().err.endswith("a note\n")
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_bar_may_be_for_terminals_alone(capsys, monkeypatch, terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    assert list(tqdm([1, 2], disable=None)) == [1, 2]
+    assert ("2/2" in capsys.readouterr().err) is terminal
+
+
 def test_a_bar_is_closed_by_hand(capsys):
     bar = tqdm(total=2)
     bar.update(1)

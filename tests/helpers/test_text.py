@@ -38,8 +38,8 @@ def test_times(seconds, shown):
 
 def test_sizes_and_counts():
     assert text.size_to_str(12) == "12 B"
-    assert text.size_to_str(4096) == "4.10 KB"
-    assert text.size_to_str(3 * 10**9) == "3.00 GB"
+    assert text.size_to_str(4096) == "4.00 KB"
+    assert text.size_to_str(3 << 30) == "3.00 GB"
     assert text.pluralize("kernel", 1) == "1 kernel"
     assert text.pluralize("kernel", 2) == "2 kernels"
 

@@ -60,6 +60,13 @@ def new_page(browser: Browser) -> Page:
     return page
 
 
+# A cell that holds the kernel until `Notebook.go_on`.
+BUSY = """import pathlib, time
+while not (found := pathlib.Path("go_on")).exists():
+    time.sleep(0.05)
+found.unlink()"""
+
+
 class Notebook:
     """One notebook, open in one page: in a new one, or in one that another notebook left."""
 
@@ -120,6 +127,11 @@ class Notebook:
             self.page.evaluate(call if wait else f"() => {{ tests.run({cell}); }}")
         if wait:
             self.wait_idle()
+
+    def go_on(self) -> None:
+        """End a cell that is BUSY, and wait for that."""
+        self.file.with_name("go_on").touch()
+        self.wait_idle()
 
     def wait_idle(self, timeout_s: float = 60) -> None:
         """Wait until the kernel has nothing to do."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebook.browser import Notebook
+from tests.notebook.browser import BUSY, Notebook
 from tests.notebook.conftest import Opener
 
 pytestmark = pytest.mark.browser
@@ -188,9 +188,6 @@ def test_scrolled_away_and_back_it_has_its_picture(notebook: Opener) -> None:
     nb.check()
 
 
-BUSY = "import time\ntime.sleep(8)"
-
-
 def test_keys_on_a_busy_kernel_are_merged(notebook: Opener, shots: Path) -> None:
     nb = notebook(LOAD, CELL, BUSY, lab="one_shell_lab")
     nb.run(0, 1)
@@ -208,7 +205,7 @@ def test_keys_on_a_busy_kernel_are_merged(notebook: Opener, shots: Path) -> None
     assert nb.page.evaluate("() => tests.status()") == "busy/connected"
     assert nb.at() == (start[0], 20)
     assert nb.sent() - sent <= 4
-    nb.wait_idle()
+    nb.go_on()
     nb.ready()
     assert nb.at() == (start[0], 20)
     nb.page.wait_for_timeout(500)
@@ -224,10 +221,10 @@ def test_with_subshells_a_busy_kernel_answers(notebook: Opener) -> None:
     nb.run(2, wait=False)
     nb.page.wait_for_function("() => tests.status() === 'busy/connected'")
     nb.keys(*["ArrowRight"] * 7)
-    nb.ready(timeout_s=5)
+    nb.ready()
     # A subshell that has answered makes the whole kernel look idle: the cell knows better.
     assert nb.page.evaluate("() => tests.panel().content.widgets[2].prompt") == "*"
-    nb.wait_idle()
+    nb.go_on()
     nb.check()
 
 

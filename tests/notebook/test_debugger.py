@@ -307,12 +307,12 @@ def test_an_earlier_run_shows_its_opts_and_code_again(notebook: Opener, shots: P
 
 
 def test_an_interrupted_cell_leaves_the_notebook_usable(notebook: Opener) -> None:
-    cell = "%%tinygrad\nimport time\nTensor.ones(4).contiguous().realize()\ntime.sleep(60)"
+    cell = "%%tinygrad\nimport time\nTensor.ones(4).contiguous().realize()\nprint(1)\ntime.sleep(9)"
     nb = notebook(LOAD, cell)
     nb.run(0)
     nb.run(1, wait=False)
     nb.page.wait_for_function("() => tests.status() === 'busy/connected'")
-    nb.page.wait_for_timeout(2500)
+    nb.page.wait_for_function("() => tests.outputs(1).some((o) => o.output_type === 'stream')")
     nb.page.evaluate("() => tests.kernel().interrupt()")
     nb.wait_idle()
     nb.ready()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator
 
-from tests.notebook.browser import Notebook
+from tests.notebook.browser import BUSY, Notebook
 from tests.notebook.conftest import Opener
 from tests.profiler.profiles import OVERLAPPING
 
@@ -463,7 +463,7 @@ def test_views_that_come_at_once_each_get_their_picture(notebook: Opener) -> Non
 
 
 def test_keys_on_a_busy_kernel_are_merged(notebook: Opener) -> None:
-    nb = notebook(LOAD, CELL, "import time\ntime.sleep(6)", lab="one_shell_lab")
+    nb = notebook(LOAD, CELL, BUSY, lab="one_shell_lab")
     nb.run(0, 1)
     nb.ready()
     view = timeline(nb)
@@ -477,7 +477,7 @@ def test_keys_on_a_busy_kernel_are_merged(notebook: Opener) -> None:
         nb.page.wait_for_timeout(60)
     assert "busy" in status(view)
     assert nb.sent() - sent <= 3
-    nb.wait_idle()
+    nb.go_on()
     settled(nb, view)
     assert nb.sent() - sent <= 8
     nb.check()

@@ -1,18 +1,20 @@
 """What survives a process: a checked cache in one SQLite file, and downloaded files.
 
 A row of the cache is (table, key, value, digest of all three). Values are plain data in a small
-text form or bytes; nothing is unpickled, and a row whose digest does not fit, from a torn write or
-an edited file, is dropped as if it were not there. The cache can only save time: a file that cannot
-be opened or written is one warning, never an error.
+text form or bytes; a pickle given as one is unpacked without looking any name up. A row whose
+digest does not fit, from a torn write or an edited file, is dropped as if it were not there. The
+cache can only save time: a file that cannot be opened or written is one warning, never an error.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import io
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import sys
 import tempfile
@@ -134,17 +136,36 @@ def diskcache_put(
 ) -> T:
     """Keeps plain data (numbers, text, bytes, lists, tuples, dicts); returns it.
 
-    prepickled: the bytes are a pickle, which is kept as it is and never loaded here.
+    prepickled: the bytes are a pickle; what it holds is kept, which must be plain data too.
 
     Raises: ContractError for other values, and for a key that is not text, a number or plain data.
     """
     name = _key_text(table, key)
     if CACHELEVEL < 1:
         return val
-    value = _encode(val)
+    value = _encode(_unpickled(val) if prepickled else val)
     digest = _digest(table, name, value)
     _store.execute("replace into cached values (?, ?, ?, ?)", table, name, value, digest)
     return val
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Loads what needs no name: no class is looked up, so nothing of a pickle is executed."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise ContractError(
+            f"the pickle names {module}.{name}, and only plain data is cached",
+            help="numbers, text, bytes, lists, tuples, dicts",
+        )
+
+
+def _unpickled(raw: Any) -> Any:
+    try:
+        return _PlainUnpickler(io.BytesIO(raw)).load()
+    except ContractError:
+        raise
+    except Exception as error:  # whatever damaged bytes make of it
+        raise ContractError(f"{shown(raw)} is no pickle: {error}") from error
 
 
 def diskcache_clear() -> None:

@@ -66,7 +66,7 @@ class tqdm(Generic[T]):
     """A progress bar around an iterable, drawn at most ``rate`` times a second.
 
     On stderr of a terminal; in a notebook, a bar in the cell's output. Without ``leave`` it is gone
-    when all is done.
+    when all is done. ``disable=None`` draws none where stderr is a file.
 
     for x in tqdm(files, desc="read"): ...
     """
@@ -83,12 +83,14 @@ class tqdm(Generic[T]):
         leave: bool = True,
     ) -> None:
         self.iterable, self.unit, self.unit_scale, self.rate = iterable, unit, unit_scale, rate
-        self.disable, self.leave = bool(disable), leave
+        self._cell = None if disable else _Cell.here()
+        if disable is None:  # nobody looks at a file
+            disable = self._cell is None and not sys.stderr.isatty()
+        self.disable, self.leave = disable, leave
         self.total = (
             total if total is not None else getattr(iterable, "__len__", lambda: 0)() or None
         )
-        self.n = 0
-        self._cell = None if self.disable else _Cell.here()
+        self.n, self.i = 0, -1  # how much is done, and in how many steps
         if self._cell is not None:
             self.rate = min(rate, 10)  # a page need not be told more often
         self._start = time.perf_counter()
@@ -110,6 +112,11 @@ class tqdm(Generic[T]):
     def __exit__(self, *exc: object) -> None:
         self.update(close=True)
 
+    @property
+    def t(self) -> int:
+        """How much there is to do; 0 where that is not known."""
+        return self.total or 0
+
     def set_description(self, desc: str) -> None:
         """What stands before the bar."""
         self.desc = f"{desc}: " if desc else ""
@@ -117,6 +124,7 @@ class tqdm(Generic[T]):
     def update(self, n: int = 0, close: bool = False) -> None:
         """``n`` more are done; draws when the last picture is old enough."""
         self.n += n
+        self.i += not close
         now = time.perf_counter()
         if self.disable or (not close and now - self._drawn < 1 / self.rate):
             return
@@ -139,9 +147,10 @@ class tqdm(Generic[T]):
         """The last picture, which stays if it is to be left."""
         self.update(close=True)
 
-    def write(self, s: str) -> None:
+    @staticmethod
+    def write(s: str) -> None:
         """A line above the bar."""
-        if self._cell is not None:
+        if _Cell.here() is not None:
             print(s)
         else:
             stderr_log(f"\r\033[K{s}\n")

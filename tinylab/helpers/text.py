@@ -67,8 +67,8 @@ def pluralize(st: str, cnt: int) -> str:
 
 
 def size_to_str(s: int) -> str:
-    """Bytes in the unit that reads best: 4096 -> "4.10 KB"."""
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
+    """Bytes in the unit that reads best, of 1024 each: 4096 -> "4.00 KB"."""
+    for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
         if s >= unit:
             return f"{s / unit:.2f} {name}"
     return f"{s} B"
