@@ -64,7 +64,7 @@ def conv_adam(lib: Any) -> list[Any]:
         empty(16, 1, 5, 5), empty(16), empty(32, 16, 3, 3), empty(32), empty(32 * 25, 10), empty(10)
     ]  # fmt: skip
     for weight in weights:
-        weight.requires_grad = True
+        weight.is_param_()
     w1, b1, w2, b2, w3, b3 = weights
     with lib.Context(TRAINING=1):
         optimizer = lib.nn.optim.Adam(weights, lr=1e-3)
