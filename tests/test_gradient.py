@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from tinylab import GlobalCounters, Tensor, Variable, dtypes, function
+from tinylab import Context, GlobalCounters, Tensor, Variable, dtypes, function, nn
 from tinylab.errors import GradientError, ScalarGradientError, ShapeError
 from tinylab.gradient import GRADIENTS
 from tinylab.opcodes import GroupOp, Ops
@@ -361,3 +362,44 @@ def test_a_value_at_a_bound_shares_but_for_activations(bound: float) -> None:
 def test_an_activation_of_a_number_is_a_number() -> None:
     for found, right in ((Tensor(-2.0).relu(), "0."), (Tensor(9.0).hardtanh(), "1.")):
         assert repr(found).startswith(f"Tensor({right}")
+
+
+def test_a_number_that_is_a_parameter_has_memory_of_its_own():
+    x = Tensor([1.0, 2.0])
+    marked, older = Tensor(2.0).is_param_(), Tensor(2.0)
+    with pytest.warns(DeprecationWarning, match="requires_grad"):
+        older.requires_grad = True
+    with pytest.warns(DeprecationWarning, match="requires_grad"):
+        made = Tensor(2.0, requires_grad=True)
+    for scale in (marked, older, made):
+        assert (scale.dtype, scale.item()) == (dtypes.float32, 2.0)
+        loss = (x * scale * 2.0).sum()  # the other 2.0 is none of it
+        assert loss.gradient(scale)[0].item() == 6
+        loss.backward()
+        assert scale.grad.item() == 6
+    spread = Tensor.full((2,), 3.0, buffer=False).is_param_()
+    (x * spread).sum().backward()
+    assert spread.grad.tolist() == [1, 2]
+
+
+def test_an_optimizer_learns_a_number():
+    model = types.SimpleNamespace(scale=Tensor(1.0))
+    optimizer = nn.optim.SGD([model.scale], lr=0.5)
+    with Context(TRAINING=1):
+        (model.scale * Tensor([1.0, 2.0])).sum().backward()
+        optimizer.step()
+    assert model.scale.item() == 1 - 0.5 * 3
+
+
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [
+        (lambda: Tensor(2.0), "a weak Tensor: 2.0"),
+        (lambda: Tensor.const(2.0, dtypes.float32), "a constant: 2.0"),
+    ],
+)
+def test_a_bare_number_is_no_target(target, what):
+    number = target()
+    with pytest.raises(GradientError, match=f"cannot take gradient wrt {what} is no place") as e:
+        (Tensor([1.0, 2.0]) * number).sum().gradient(number)
+    assert "is_param_() makes it one" in str(e.value)

@@ -49,6 +49,9 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "celu: alpha must not be 0, which it divides by": lambda: ONES(2).celu(0),
     "softplus: beta must not be 0, which it divides by": lambda: ONES(2).softplus(beta=0),
     "roll: shifts are whole numbers, not {1}": lambda: ONES(3).roll({1}),  # type: ignore[arg-type]
+    "numpy has no arrays of shape (0, 18446744073709551616): Maximum allowed dimension exceeded": (
+        lambda: Tensor.zeros(0, 2**64).numpy()
+    ),
     "(set(),) is no shape": lambda: ONES(3).shrink_to(set()),  # type: ignore[arg-type]
     "roll needs an axis, not shape ()": lambda: Tensor(1.0).roll(0, -1),
     "stride=() is for 0 spatial axes, not 2": lambda: ONES(1, 1, 4, 4).max_pool2d(2, stride=()),

@@ -18,7 +18,7 @@ from tinylab.dtype import (
     storage_fmt_for_dtype,
     to_storage_scalar,
 )
-from tinylab.errors import CreationError
+from tinylab.errors import CreationError, ShapeError
 from tinylab.helpers.arguments import shown
 from tinylab.helpers.context import Context
 from tinylab.helpers.seq import fully_flatten
@@ -331,10 +331,18 @@ def nested(flat: list[Any], shape: Sequence[int]) -> Any:
 
 
 def to_numpy(view: memoryview, dtype: DType, shape: Sequence[int]) -> Any:
-    """Bytes as a numpy array of their own; types that numpy lacks become float32."""
+    """Bytes as a numpy array of their own; types that numpy lacks become float32.
+
+    Raises: ShapeError for sizes that numpy has no room for, though one of them is 0.
+    """
     import numpy as np
 
     known = numpy_dtype(dtype)
     if known is None:
-        return np.array(unpack(view, dtype), dtype=np.float32).reshape(shape)
-    return np.frombuffer(view, dtype=known).reshape(shape)
+        flat = np.array(unpack(view, dtype), dtype=np.float32)
+    else:
+        flat = np.frombuffer(view, dtype=known)
+    try:
+        return flat.reshape(shape)
+    except ValueError as error:
+        raise ShapeError(f"numpy has no arrays of shape {tuple(shape)}: {error}") from error

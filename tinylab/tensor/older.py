@@ -7,7 +7,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tinylab.helpers.context import TRAINING, Context
 from tinylab.tensor.scheduling import TensorScheduling
@@ -49,6 +49,11 @@ class OlderSwitches(type):
 class OlderSpellings(TensorScheduling):
     """Methods and attributes under the names they had."""
 
+    if TYPE_CHECKING:
+
+        def is_param_(self, is_param: bool = True) -> Any:
+            """Of `Tensor`."""
+
     __slots__ = ()
 
     @staticmethod
@@ -78,13 +83,12 @@ class OlderSpellings(TensorScheduling):
     @requires_grad.setter
     def requires_grad(self, value: Any) -> None:
         deprecated("requires_grad", "is_param_()")
-        self.is_param = value is True
+        self.is_param_(value is True)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """As `is_param_`."""
         deprecated("requires_grad_()", "is_param_()")
-        self.is_param = bool(requires_grad)
-        return self
+        return self.is_param_(bool(requires_grad))
 
 
 # Whatever makes a tensor took requires_grad, as Tensor(...) does.
@@ -115,7 +119,7 @@ def _marking(function: Callable[..., Any]) -> Callable[..., Any]:
         deprecated("requires_grad", "is_param_()", frames=5)
         found = function(*args, **kwargs)
         if marked is not None:
-            found.is_param = bool(marked)
+            found.is_param_(bool(marked))
         return found
 
     return method

@@ -82,13 +82,14 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         self.is_param = None
         if requires_grad is not None:
             deprecated("requires_grad", "is_param_()", frames=4)
-            self.is_param = bool(requires_grad)
         if device is None and dtype is None and isinstance(data, UOp):
             self.uop = data  # a way of its own: each result of a replay is made here
         else:
             wanted = None if dtype is None else to_dtype(dtype)
             self.uop = _data_uop(data, canonical(device), wanted)
         live.add(self)
+        if requires_grad is not None:
+            self.is_param_(bool(requires_grad))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Its graph, with the memory that it stands on."""
@@ -305,8 +306,14 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
     # *** gradients
 
     def is_param_(self, is_param: bool = True) -> Tensor:
-        """Say whether `backward` gives this tensor a gradient even where others have none."""
+        """Say whether `backward` gives this tensor a gradient even where others have none.
+
+        A constant, such as Tensor(2.0), gets memory: what is made of it from now on depends on it.
+        """
         self.is_param = is_param
+        if is_param and self.uop.base.op is Ops.CONST:
+            self.uop = self.clone().uop
+            live.changed(self)
         return self
 
     def gradient(self, *targets: Tensor, gradient: Tensor | None = None) -> list[Tensor]:
@@ -317,12 +324,18 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
         A target that this value does not depend on has zeros.
 
         Raises: ScalarGradientError without `gradient` unless there is one value; GradientError for
-        an integer.
+        an integer, and for a bare number such as Tensor(2.0).
         """
         found = self._gradients([t.uop for t in targets], gradient)
         for t in targets:
             if t.dtype.kind != "float":
                 raise GradientError(f"only float Tensors have gradient, not {t.dtype}")
+            if t.uop.op is Ops.CONST and t.shape == ():  # each 2.0 of a graph is one node
+                what = "a weak Tensor" if dtypes.is_weak(t.dtype) else "a constant"
+                raise GradientError(
+                    f"cannot take gradient wrt {what}: {t.uop.arg} is no place of its own",
+                    help=f"is_param_() makes it one, and so does Tensor({t.uop.arg}, dtype='float')",
+                )
         return [
             Tensor._from_uop(found[t.uop]) if t.uop in found else t.zeros_like() for t in targets
         ]
