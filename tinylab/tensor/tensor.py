@@ -334,7 +334,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
                 what = "a weak Tensor" if dtypes.is_weak(t.dtype) else "a constant"
                 raise GradientError(
                     f"cannot take gradient wrt {what}: {t.uop.arg} is no place of its own",
-                    help=f"is_param_() makes it one, and so does Tensor({t.uop.arg}, dtype='float')",
+                    help="is_param_() makes it one, and so does a dtype in Tensor(number, dtype=…)",
                 )
         return [
             Tensor._from_uop(found[t.uop]) if t.uop in found else t.zeros_like() for t in targets
