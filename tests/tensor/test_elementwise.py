@@ -406,6 +406,17 @@ def test_powers_by_numbers_without_bounds(dtype: str, exponent: float) -> None:
     np.testing.assert_allclose((exponent**x).numpy(), turned, rtol=1e-2 if "16" in dtype else 1e-6)
 
 
+@pytest.mark.parametrize("exponent", [0.5, 1.5, -1.5, 2, 3, -1, -2, 9, 0])
+def test_powers_of_what_is_no_number(exponent: float) -> None:
+    base = np.array([-2.0, -1.0, 0.0, -0.0, math.inf, -math.inf, math.nan], np.float32)
+    with np.errstate(all="ignore"):
+        expected = base**exponent
+    found = (Tensor(base) ** exponent).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    kept = ~np.isnan(expected)
+    assert (np.signbit(found) == np.signbit(expected))[kept].all()
+
+
 @pytest.mark.parametrize(
     ("dtype", "top", "end"), [("float32", 89.4, 89.5), ("float64", 710.4, 710.5)]
 )

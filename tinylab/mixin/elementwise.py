@@ -163,17 +163,12 @@ class ElementwiseMixin(Primitives):
                     help="cast to a float first",
                 )
             return _repeated_product(self._not_bool(), int(x))
-        if x == 0.5:
-            return self.sqrt_or_inf()
+        if x == 0.5:  # as numpy and PyTorch have it: NaN at -inf, where pow has inf
+            return self.alu(Ops.SQRT)
         if x != 0 and float(x).is_integer() and abs(x) <= 8:
             power = _repeated_product(self, abs(int(x)))
             return power if x > 0 else power.reciprocal()
         return self.alu(Ops.POW, self.const(x, self.dtype))
-
-    def sqrt_or_inf(self) -> Self:
-        """The power 0.5: the square root, but inf at -inf as pow has it."""
-        root = self.alu(Ops.SQRT)
-        return self.eq(-math.inf).where(math.inf, root) if self.dtype.has_infinity else root
 
     def square(self) -> Self:
         """self * self."""

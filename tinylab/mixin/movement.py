@@ -235,12 +235,15 @@ class MovementMixin(ElementwiseMixin):
 
         (2, 3).cat((4, 3)) -> (6, 3)
 
+        All of them may be one list, as for `stack`: Tensor.cat([x, y]).
+
         Raises: StackError when the other axes differ.
         """
-        axis = self._axis(dim)
-        parts = _same_types([self, *args])
+        parts: list[Self] = _same_types(_one_by_one(self, args))
+        first = parts[0]
+        axis = first._axis(dim)
         for part in parts[1:]:
-            if part.ndim != self.ndim or not _same_but(part.shape, self.shape, axis):
+            if part.ndim != first.ndim or not _same_but(part.shape, first.shape, axis):
                 shapes = ", ".join(shape_text(p.shape) for p in parts)
                 raise StackError(f"cat along axis {axis} needs equal other axes: {shapes}")
         return _join(parts, axis)
@@ -252,9 +255,9 @@ class MovementMixin(ElementwiseMixin):
 
         Raises: StackError when the shapes differ.
         """
-        axis = self._axis(dim, extra=1)
-        parts = _same_types([self, *args])
-        if any(p.shape != self.shape for p in parts):
+        parts: list[Self] = _same_types(_one_by_one(self, args))
+        axis = parts[0]._axis(dim, extra=1)
+        if any(p.shape != parts[0].shape for p in parts):
             shapes = ", ".join(shape_text(p.shape) for p in parts)
             raise StackError(f"all shapes must match for stack, got {shapes}")
         return _join([p.unsqueeze(axis) for p in parts], axis)
@@ -417,6 +420,14 @@ def _fill_size(old: Shape, new: Shape) -> Shape:
             f"{size_text(total)} elements are no multiple of {rest}"
         )
     return tuple(total // rest if i == missing[0] else s for i, s in enumerate(new))
+
+
+def _one_by_one(first: Any, others: Sequence[Any]) -> list[Any]:
+    """Values given one by one, or as one list of them."""
+    found = [*first, *others] if isinstance(first, (list, tuple)) else [first, *others]
+    if not found:
+        raise StackError("nothing to join", help="give one value or more")
+    return found
 
 
 def _same_types(parts: list[S]) -> list[S]:

@@ -218,6 +218,13 @@ def bytes_uop(raw: bytes, dtype: DType, device: str) -> UOp:
     return buffer_uop(raw, dtype, (len(raw) // dtype.itemsize,), device)
 
 
+def memory_uop(data: bytes | bytearray | memoryview, dtype: DType | None, device: str) -> UOp:
+    """What lies in memory: elements of a type, of that which a memoryview has, or bytes."""
+    if dtype is None and isinstance(data, memoryview) and data.format not in ("B", "b", "c"):
+        return array_uop(data, None, device)
+    return bytes_uop(bytes(data), dtype or dtypes.uint8, device)
+
+
 def list_uop(data: Any, dtype: DType | None, device: str) -> UOp:
     """Nested lists as a stored value; of numpy's numbers and arrays of one type it keeps that."""
     shape = shape_of_list(data)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from tinylab.engine.locking import engine_lock
-from tinylab.errors import OperandError
+from tinylab.errors import OperandError, TinylabError
 from tinylab.helpers.arguments import PYTHON_ERRORS, explained, explained_error, shown
 from tinylab.helpers.context import TRACEMETA
 from tinylab.helpers.measure import Metadata
@@ -125,6 +125,12 @@ def publish(result: Any, name: str, given: Given) -> Any:
     return result
 
 
+def _is_told(first: Any, error: Exception) -> bool:
+    """Whether what a list of tensors was refused for is told already: `stack` takes one."""
+    listed = isinstance(first, (list, tuple)) and any(isinstance(t, TensorCore) for t in first)
+    return listed and isinstance(error, TinylabError)
+
+
 def noted(
     name: str, function: Callable[..., Any], viewing: Callable[[Any, Any], Any] | None = None
 ) -> Callable[..., Any]:
@@ -158,7 +164,11 @@ def noted(
             result = publish(made, name, given)
         except PYTHON_ERRORS as error:
             found = explained_error(function, name, args, kwargs, error)
-            if args and not isinstance(args[0], (TensorCore, type)):
+            if (
+                args
+                and not isinstance(args[0], (TensorCore, type))
+                and not _is_told(args[0], error)
+            ):
                 found = OperandError(f"{name} is called on a tensor, not on {shown(args[0])}")
             if found is None:
                 raise

@@ -65,7 +65,7 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
     Raises: CreationError for data that no tensor can be made from.
     """
 
-    __slots__ = ()
+    __slots__ = ("__dict__",)  # of no tensor until somebody sets an attribute of their own
     __array_priority__ = 1000  # np.float32(2) * x is ours: an array would have no gradient
 
     @explained
@@ -93,12 +93,28 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Its graph, with the memory that it stands on."""
-        return _unpickled, (type(self), self.uop, self.grad, self.is_param)
+        state = self.__dict__ or None  # what the user set
+        return _unpickled, (type(self), self.uop, self.grad, self.is_param), state
 
     # *** for people
 
     def __repr__(self) -> str:
         return repr_of(self)
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return str(self)
+        if self.numel() != 1:
+            raise OperandError(
+                f"the format {spec!r} is for one number, not for shape {shape_text(self.shape)}",
+                help="format what tolist() gives",
+            )
+        return format(self.item(), spec)
+
+    def __round__(self, digits: builtins.int | None = None) -> Tensor:
+        if not digits:
+            return self.round()
+        return (self * 10.0**digits).round() / 10.0**digits
 
     def __bool__(self) -> bool:
         raise OperandError(
@@ -464,7 +480,7 @@ def _data_uop(data: Any, device: Any, dtype: DType | None) -> UOp:
     if data is None:
         return host.empty_uop((0,), dtype or dtypes.default_float, device)
     if isinstance(data, (bytes, bytearray, memoryview)):
-        return host.bytes_uop(bytes(data), dtype or dtypes.uint8, device)
+        return host.memory_uop(data, dtype, device)
     if isinstance(data, (list, tuple)):
         if any(isinstance(x, Tensor) for x in data):
             return _stacked(data, dtype).uop
