@@ -438,3 +438,35 @@ def test_random_numbers_inside_are_new_each_time(precompile: bool) -> None:
     found = [draw(Tensor.zeros(4)).tolist() for _ in range(2)]
     Tensor.manual_seed(3)
     assert found == [Tensor.rand(4).tolist() for _ in range(2)]
+
+
+@pytest.mark.parametrize("settings", [{}, {"precompile": True, "precompile_backward": True}])
+def test_numbers_are_arguments(settings):
+    scaled = function(lambda x, s: x * s, allow_implicit=False, **settings)
+    for dtype in (dtypes.half, dtypes.float32):  # a number takes the type it meets
+        x = Tensor([1.0, 2.0], dtype=dtype)
+        assert scaled(x, Tensor(2.0)).dtype is dtype
+        assert scaled(x, Tensor(2.0)).tolist() == [2, 4]
+        assert scaled(x, Tensor(3.0)).tolist() == [3, 6]
+        assert scaled(x, Tensor(3.0)).sum().gradient(x)[0].tolist() == [3, 3]
+    learned = Tensor(2.0).is_param_()
+    assert scaled(x, learned).sum().gradient(learned)[0].item() == 3
+
+
+def test_weak_values_in_memory_are_arguments():
+    scaled = function(lambda x, s: x * s, allow_implicit=False)
+    chosen = Tensor([True, False]).where(1.5, 2)
+    assert dtypes.is_weak(chosen.dtype)
+    found = scaled(Tensor([1.0, 2.0], dtype=dtypes.half), chosen)
+    assert (found.dtype, found.tolist()) == (dtypes.half, [1.5, 4])
+    both = function(lambda s: (s + 1, s * 2))(Tensor(2.0))
+    assert [t.item() for t in both] == [3, 4]
+
+
+def test_a_number_is_not_written_to_inside():
+    def written(s):
+        s += 1
+        return s
+
+    with pytest.raises(FunctionError, match="must not write into"):
+        function(written)(Tensor(2.0))

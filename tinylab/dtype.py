@@ -387,6 +387,12 @@ def least_upper_dtype(*ds: DType) -> DType:
     return min(frozenset.intersection(*(_above(d) for d in ds)))
 
 
+def dtype_for_ints(*values: int) -> DType:
+    """The default int, or int64 where one of the numbers is too large for that."""
+    default = dtypes.default_int
+    return default if default.min <= min(values) and max(values) <= default.max else dtypes.int64
+
+
 @functools.cache
 def least_upper_float(dt: DType) -> DType:
     """The type itself if it is a float; the default float otherwise (weak for weak integers)."""

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+from tinylab.dtype import dtypes, strong_dtype
 from tinylab.engine.locking import alone
 from tinylab.errors import ForbiddenDeviceError, FunctionError
 from tinylab.helpers.arguments import explained
@@ -95,7 +96,7 @@ class TracedFunction:
 
         One thread traces at a time: the function must not wait for one that computes.
         """
-        inputs = list(_tensors_in((args, kwargs)))
+        inputs = [t for t in _tensors_in((args, kwargs)) if not _is_number(t)]
         name = getattr(self.fxn, "__qualname__", str(self.fxn))
         with data_noted() as made, _named(name):
             ret, body, implicit = _trace(self.fxn, args, kwargs, inputs)
@@ -106,7 +107,7 @@ class TracedFunction:
                 help="pass the tensors in as arguments, or set allow_implicit=True",
             )
         note_made(u for u in implicit if u not in outside)
-        values = [t.uop for t in inputs] + implicit
+        values = [_strong(t.uop) for t in inputs] + implicit
         body, sizes = _with_numbered_sizes(body, len(values))
         call = body.call(
             *values,
@@ -139,7 +140,7 @@ def _trace(
 ) -> tuple[Any, UOp, list[UOp]]:
     """(what it returned, TUPLE of the values over PARAMs, buffers that were not passed in)."""
     before = [t.uop for t in inputs]
-    params = [u.param_like(n) for n, u in enumerate(before)]
+    params = [_strong(u).param_like(n).cast(u.dtype) for n, u in enumerate(before)]
     held: list[tuple[Tensor, UOp]] = []
     try:
         for t, p in zip(inputs, params, strict=True):
@@ -160,6 +161,16 @@ def _trace(
     ]
     numbered = {u: u.param_like(len(inputs) + n) for n, u in enumerate(implicit)}
     return ret, body.substitute(numbered, walk=True), implicit
+
+
+def _is_number(t: Tensor) -> bool:
+    """Whether a tensor is worked out where it is read, as Tensor(2.0) is: it stays so in a body."""
+    return dtypes.is_weak(t.dtype) and t.uop.is_virtual
+
+
+def _strong(u: UOp) -> UOp:
+    """A value in a type that memory has, which is what a parameter stands for."""
+    return u.cast(strong_dtype(u.dtype))
 
 
 def _with_numbered_sizes(body: UOp, count: int) -> tuple[UOp, list[UOp]]:

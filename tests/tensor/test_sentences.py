@@ -126,6 +126,29 @@ def test_a_wide_integer_is_an_int64() -> None:
                 make(wide)
 
 
+@pytest.mark.parametrize(
+    "numbers",
+    [(2**31, 2**31 + 2), (0, 2**33, 2**31), (0, -(2**33), -(2**32)), (2**63 - 2, 2**63), (5, 0)],
+)
+def test_a_range_reaches_as_far_as_int64(numbers: tuple[int, ...]) -> None:
+    found = Tensor.arange(*numbers)
+    assert found.tolist() == list(range(*numbers))
+    assert found.dtype is (dtypes.int32 if numbers == (5, 0) else dtypes.int64)
+
+
+def test_a_range_fits_its_type() -> None:
+    assert Tensor.arange(10, 0, -3, dtype="uint8").tolist() == [10, 7, 4, 1]
+    assert Tensor.arange(2**63, 2**63 + 2, dtype="uint64").tolist() == [2**63, 2**63 + 1]
+    for ends, values in (((0, 2), [False, True]), ((1, 2), [True]), ((1, 0), [])):
+        found = Tensor.arange(*ends, dtype="bool")
+        assert (found.dtype, found.tolist()) == (dtypes.bool, values)
+    for ends, dtype in (((250, 260), "uint8"), ((-1, 3), "uint8"), ((0, 10), "bool")):
+        with pytest.raises(CreationError, match="has no room for the numbers from"):
+            Tensor.arange(*ends, dtype=dtype)
+    with pytest.raises(CreationError, match=r"dtypes\.long has no room"):
+        Tensor.arange(2**63, 2**63 + 2)
+
+
 def test_a_range_is_a_shape() -> None:
     assert ONES(6).reshape(range(1, 4)).shape == (1, 2, 3)  # type: ignore[arg-type]
     shift = Variable("shift", 1, 2).bind(2)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tinylab import Tensor, dtypes
+from tinylab.errors import AssignError
 from tinylab.uop.ops import UOp
 
 DATA = np.arange(8, dtype=np.int32)
@@ -110,3 +112,45 @@ def test_a_number_beside_a_narrow_type_is_the_number(dtype: str, n: int) -> None
     for compare in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
         assert compare(x, n).tolist() == [compare(v, n) for v in values]
         assert compare(n, x).tolist() == [compare(n, v) for v in values]
+
+
+def _add(t: Tensor, x: Any) -> None:
+    t += x
+
+
+WRITES: dict[str, Callable[[Tensor], object]] = {
+    "number": lambda t: _add(t, 1.5),
+    "tensor": lambda t: _add(t, Tensor([1.5])[0]),
+    "half": lambda t: _add(t, Tensor([1.5], dtype="half")[0]),
+    "double": lambda t: _add(t, Tensor([1.5], dtype="float64")[0]),
+    "assign": lambda t: t.assign(3.5),
+    "assign tensor": lambda t: t.assign(Tensor([3.5])[0]),
+    "setitem": lambda t: t.__setitem__(..., 3.5),
+    "view": lambda t: t.reshape(1).__setitem__(0, 3.5),
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_a_number_that_is_written_to_has_memory(how: str) -> None:
+    total = Tensor(2.0)
+    before = total * 2
+    WRITES[how](total)
+    assert (total.dtype, total.item()) == (dtypes.float32, 3.5)
+    assert before.item() == 4
+    _add(total, 1)
+    assert total.item() == 4.5
+
+
+def test_a_whole_number_stays_whole_in_place() -> None:
+    count = Tensor(2)
+    count += 3
+    assert (count.dtype, count.item()) == (dtypes.int32, 5)
+    with pytest.raises(AssignError, match="a float result does not fit an integer tensor"):
+        _add(Tensor(2), Tensor([1.5])[0])
+
+
+def test_wide_numbers_of_a_selection_are_int64() -> None:
+    found = Tensor([True, False]).where(2**31, -1)
+    assert (found.dtype, found.tolist()) == (dtypes.int64, [2**31, -1])
+    assert Tensor([True]).where(2**31 - 1, 0).tolist() == [2**31 - 1]
+    assert Tensor([True]).where(2**40, 0.5).tolist() == [2.0**40]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tinylab.dtype import ConstType, DTypeLike, dtypes, to_dtype
+from tinylab.dtype import ConstType, DType, DTypeLike, dtype_for_ints, dtypes, to_dtype
 from tinylab.errors import CreationError, OperandError, ShapeError
 from tinylab.mixin.base import Number, Size, shape_text
 from tinylab.mixin.padding import PaddingMixin
@@ -37,7 +37,10 @@ class CreationMixin(PaddingMixin):
 
         arange(3) -> [0, 1, 2];  arange(5, 10, 2) -> [5, 7, 9];  arange(5.5) -> six floats
 
-        Raises: OperandError when step is 0, or a number is infinite or NaN.
+        Whole numbers beyond the default int are int64.
+
+        Raises: OperandError when step is 0, or a number is infinite or NaN; CreationError for a
+        type without room for the first or last number, and for bools.
         """
         if stop is None:
             start, stop = 0, start
@@ -45,23 +48,16 @@ class CreationMixin(PaddingMixin):
             raise OperandError("arange: step must not be 0")
         if any(isinstance(x, float) and not math.isfinite(x) for x in (start, stop, step)):
             raise OperandError(f"arange: {start=}, {stop=} and {step=} must be finite")
-        if dtype is None:
-            whole = not any(isinstance(x, float) for x in (start, stop, step))
-            dtype = dtypes.default_int if whole else dtypes.default_float
-        dtype = to_dtype(dtype)
-        if all(isinstance(x, int) for x in (start, stop, step)):
-            count = max(-(-(stop - start) // step), 0)
-        elif any(not isinstance(x, (int, float)) for x in (start, stop, step)):
-            count = (stop - start) // step  # a symbolic size
-        else:
-            count = max(math.ceil((stop - start) / step), 0)
-        if dtype.kind == "float":
-            places = cls._iota(count, dtypes.default_int).cast(dtype)
+        count = _count(start, stop, step)
+        own = _range_dtype(start, stop, step, count) if dtype is None else to_dtype(dtype)
+        if own.kind == "float":
+            places = cls._iota(count, dtypes.default_int).cast(own)
             return places * step + start if (step, start) != (1, 0) else places
         if any(isinstance(x, float) for x in (start, step)):
-            return cls.arange(start, stop, step, dtypes.float32).cast(dtype)
-        places = cls._iota(count, dtype)
-        return places if (step, start) == (1, 0) else places * step + start
+            return cls.arange(start, stop, step, dtypes.float32).cast(own)
+        _check_room(start, step, count, own)
+        places = cls._iota(count, own)
+        return places if (step, start) == (1, 0) else (places * step + start).cast(own)
 
     @classmethod
     def linspace(
@@ -124,3 +120,36 @@ class CreationMixin(PaddingMixin):
         if self.ndim < 2:
             raise ShapeError(f"{what} needs two axes, not shape {shape_text(self.shape)}")
         return self.shape[-2], self.shape[-1]
+
+
+def _count(start: Any, stop: Any, step: Any) -> Any:
+    """How many numbers there are; an expression where one of them is symbolic."""
+    if any(not isinstance(x, (int, float)) for x in (start, stop, step)):
+        return (stop - start) // step
+    if any(isinstance(x, float) for x in (start, stop, step)):
+        return max(math.ceil((stop - start) / step), 0)
+    return max(-(-(stop - start) // step), 0)
+
+
+def _ends(start: Any, step: Any, count: Any) -> tuple[int, int] | None:
+    """The first and last of whole numbers; None where that is not known, or there are none."""
+    if not all(isinstance(x, int) for x in (start, step, count)) or count == 0:
+        return None
+    return start, start + (count - 1) * step
+
+
+def _range_dtype(start: Any, stop: Any, step: Any, count: Any) -> DType:
+    if any(isinstance(x, float) for x in (start, stop, step)):
+        return dtypes.default_float
+    ends = _ends(start, step, count)
+    return dtypes.default_int if ends is None else dtype_for_ints(*ends)
+
+
+def _check_room(start: Any, step: Any, count: Any, dtype: DType) -> None:
+    ends = _ends(start, step, count)
+    if ends is None or (dtype.min <= min(ends) and max(ends) <= dtype.max):
+        return
+    raise CreationError(
+        f"arange: {dtype} has no room for the numbers from {ends[0]} to {ends[1]}",
+        help=f"it holds those from {dtype.min} to {dtype.max}; cast() wraps",
+    )

@@ -9,6 +9,7 @@ from tinylab.dtype import (
     ConstType,
     InvalidType,
     PyConst,
+    dtype_for_ints,
     dtypes,
     least_upper_dtype,
     least_upper_float,
@@ -529,9 +530,11 @@ def _divided(a: S, x: float, b: S) -> S:
 
 
 def _two_numbers(cond: Any, x: PyConst, y: PyConst) -> tuple[Any, Any]:
-    """Two Python numbers as constants of one weak type."""
+    """Two Python numbers as constants of one weak type; of int64 where that would be too small."""
     a, b = (cond.const(v) for v in (x, y))
     dtype = least_upper_dtype(a.dtype, b.dtype)
+    if dtype is dtypes.weakint and dtype_for_ints(int(x), int(y)) is dtypes.int64:
+        dtype = dtypes.int64
     return a.cast(dtype), b.cast(dtype)
 
 

@@ -13,6 +13,7 @@ from tinylab.device import Buffer, MultiBuffer, Owner
 from tinylab.dtype import (
     DType,
     as_const,
+    dtype_for_ints,
     dtypes,
     from_storage_scalar,
     storage_fmt_for_dtype,
@@ -149,16 +150,14 @@ def dtype_of_ints(flat: Sequence[int]) -> DType:
 
     Raises: CreationError where that is too small too.
     """
-    default, wide = dtypes.default_int, dtypes.int64
     low, high = min(flat), max(flat)
-    if default.min <= low and high <= default.max:
-        return default
-    if not (wide.min <= low and high <= wide.max):
+    found = dtype_for_ints(low, high)
+    if not (found.min <= low and high <= found.max):
         raise CreationError(
-            f"{shown(low if low < wide.min else high)} does not fit {wide}",
+            f"{shown(low if low < found.min else high)} does not fit {found}",
             help="give the dtype: uint64 holds up to 2**64 - 1, a float about as much",
         )
-    return wide
+    return found
 
 
 def check_fits(x: Any, dtype: DType) -> None:

@@ -457,14 +457,15 @@ class Tensor(OlderSpellings, metaclass=OlderSwitches):
 
     def _fitting(self, result: Tensor) -> Tensor:
         """The result of an operation in place, in this tensor's type."""
-        if result.dtype is not self.dtype and not dtypes.is_weak(self.dtype):
-            if result.dtype.kind == "float" and self.dtype.kind != "float":
+        own = strong_dtype(self.dtype)
+        if result.dtype is not own:
+            if result.dtype.kind == "float" and own.kind != "float":
                 raise AssignError(
-                    f"assign dtype mismatch {self.dtype} != {result.dtype}: a float result does "
+                    f"assign dtype mismatch {own} != {result.dtype}: a float result does "
                     "not fit an integer tensor in place",
                     help="write x = x op y instead",
                 )
-            return result.cast(self.dtype)
+            return result.cast(own)
         return result
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tinylab.dtype import DType, dtypes
+from tinylab.dtype import DType, dtypes, strong_dtype
 from tinylab.engine.capture import open_captures
 from tinylab.engine.locking import alone
 from tinylab.errors import AssignError
@@ -83,15 +83,16 @@ def operand(target: Tensor, x: Any, what: str, place: Tensor | None = None) -> A
     device = (target if place is None else place).device
     if x is None:
         raise AssignError(f"{what}: None is no value", help="give a number, a list or a Tensor")
+    dtype = strong_dtype(target.dtype)
     if what == "setitem":
-        check_whole(x, target.dtype)
-    value = x if isinstance(x, cls) else cls(x, device=device, dtype=target.dtype)
+        check_whole(x, dtype)
+    value = x if isinstance(x, cls) else cls(x, device=device, dtype=dtype)
     if what == "setitem" or dtypes.is_weak(value.dtype):
-        value = value.cast(target.dtype)
-    if value.dtype is not target.dtype:
+        value = value.cast(dtype)
+    if value.dtype is not dtype:
         raise AssignError(
-            f"{what} dtype mismatch {target.dtype} != {value.dtype}",
-            help=f"cast the value first: .cast({target.dtype})",
+            f"{what} dtype mismatch {dtype} != {value.dtype}",
+            help=f"cast the value first: .cast({dtype})",
         )
     if value.uop.device is not None and value.device != device:
         raise AssignError(
@@ -121,12 +122,10 @@ def _holds(t: TensorCore, uop: UOp) -> None:
 def ensure_stored(t: Tensor) -> None:
     """Let a tensor, and those that a write into it reaches, look at storage of their own.
 
-    Raises: AssignError for a weak type, and where several elements are one of the storage.
+    What is weak gets the default type of its kind, as memory has one.
+
+    Raises: AssignError where several elements are one of the storage.
     """
-    if dtypes.is_weak(t.dtype):
-        raise AssignError(
-            f"cannot setitem into a weak tensor of {t.dtype}", help="give it a dtype first"
-        )
     if is_expanded(t):
         raise AssignError(
             f"cannot write into an expanded view of shape {shape_text(t.shape)}",
@@ -134,7 +133,8 @@ def ensure_stored(t: Tensor) -> None:
         )
     for root, members in families_of(t):
         if root.numel() and not may_write(root):
-            _holds(root, stored_copy(root.uop, root.device))
+            strong = root.uop.cast(strong_dtype(root.dtype))
+            _holds(root, stored_copy(strong, root.device))
         for x, steps in members:
             uop = seen_through(steps, root.uop)
             if x.uop is not uop:
