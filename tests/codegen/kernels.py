@@ -147,6 +147,16 @@ def gather(n: int = 5, rows: int = 7, columns: int = 4) -> UOp:
     return sink(param(0, n * columns).index(i * columns + j).store(found.reduce(r)).end(i, j))
 
 
+def looked_up(m: int = 4, n: int = 4, k: int = 3, rows: int = 5) -> UOp:
+    """Elements of a table at places that memory holds, times the sum of a row."""
+    i, j, r = UOp.range(m, 0), UOp.range(n, 1), UOp.range(k, 2, REDUCE)
+    place = param(2, m * n, dtypes.int32).index(i * n + j).cast(dtypes.weakint) % rows
+    weight = param(3, m * k).index(i * k + r).reduce(r)
+    return sink(
+        param(0, m * n).index(i * n + j).store(param(1, rows).index(place) * weight).end(i, j)
+    )
+
+
 def arange(n: int = 9) -> UOp:
     """Counted by a sum over a comparison."""
     i, r = UOp.range(n, 0), UOp.range(n, 1, REDUCE)
@@ -209,6 +219,7 @@ KERNELS: dict[str, Callable[[], UOp]] = {
     "variance": variance,
     "two_sums": two_sums,
     "gather": gather,
+    "looked_up": looked_up,
     "arange": arange,
     "integers": integers,
     "halves": halves,

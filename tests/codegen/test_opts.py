@@ -11,6 +11,7 @@ from hypothesis import given, settings
 
 from tests.codegen.kernels import (
     KERNELS,
+    looked_up,
     matmul,
     param,
     random_arrays,
@@ -340,6 +341,21 @@ def test_no_opt_changes_the_result(name: str, tries: list[Opt], device: str, see
     opts = legal(kernel, tries, device)
     tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
     assert_equal_arrays(run(tuned, arrays, device), wanted)
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+@pytest.mark.parametrize("m", [4, 8])
+def test_places_in_memory_are_looked_up_for_lanes_of_two_axes(m: int, device: str) -> None:
+    kernel = looked_up(m, k=4)
+    arrays = random_arrays(kernel)
+    wanted = [a.copy() for a in arrays]
+    run_kernel(kernel, wanted)
+    unroll, rows, columns = (
+        Opt(OptOps.UNROLL, 0, 4), Opt(OptOps.UPCAST, 0, 2), Opt(OptOps.UPCAST, 1, 2)
+    )  # fmt: skip
+    for tried in ((unroll, rows, rows), (unroll, rows, columns), (rows, columns), (columns,)):
+        tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=tried))
+        assert_equal_arrays(run(tuned, arrays, device), wanted)
 
 
 @pytest.mark.parametrize(("a", "b"), [(16, 16), (8, 8), (4, 16), (16, 4), (8, 3)])

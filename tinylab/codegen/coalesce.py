@@ -91,7 +91,8 @@ def _vectors(x: UOp) -> dict[UOp, UOp] | None:
         if not u._shape:
             return False
         stack = u.src[0] if u.op is Ops.RESHAPE else u
-        if stack.op is Ops.STACK and len(stack.shape) == 1:
+        along_one = sum(n != 1 for n in u.shape) <= 1  # loads of rows are spread over several axes
+        if stack.op is Ops.STACK and len(stack.shape) == 1 and along_one:
             found[u] = stack
             return False
         return True

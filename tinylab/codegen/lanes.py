@@ -46,6 +46,8 @@ def lane_vector(size: int, axis: int, rank: int, dtype: object = None) -> UOp:
 
 def is_lane_vector(x: UOp) -> bool:
     """Whether this is 0 … n-1 along one lane axis, as `lane_vector` makes it."""
+    if sum(n != 1 for n in x.shape) > 1:
+        return False
     if x.op is Ops.RESHAPE:
         x = x.src[0]
     if x.op is not Ops.STACK or x.dtype is not dtypes.weakint:
