@@ -15,22 +15,29 @@ from typing import TYPE_CHECKING
 from tinylab.codegen import double_casts, double_math, pair_math
 from tinylab.codegen.decompose_ops import floordiv, floormod, threefry
 from tinylab.codegen.foreign_dtypes import IN_WORDS, LONGS, foreign_dtypes
+from tinylab.codegen.halved_memory import (
+    ADDRESSES,
+    HalvedMemory,
+    buffer_of,
+    in_lanes,
+    leading_two,
+    load_halves,
+    store_halves,
+)
 from tinylab.codegen.index_dtype import value_order, value_sources
-from tinylab.codegen.lanes import broadcast_lanes, permute, reshape
+from tinylab.codegen.lanes import broadcast_lanes
 from tinylab.codegen.pair_floats import bits_of_double, double_of_bits, from_float, to_float
 from tinylab.codegen.pair_math import I32, U32, Pair, constant
 from tinylab.dtype import AddrSpace, DType, dtypes
 from tinylab.errors import CodegenError
 from tinylab.opcodes import GroupOp, Ops
-from tinylab.uop.ops import UOp, shape_to_shape_arg
+from tinylab.uop.ops import UOp
 
 if TYPE_CHECKING:
     from tinylab.codegen.contract import Renderer
 
-_ADDRESSES = frozenset({Ops.PARAM, Ops.BUFFER, Ops.INDEX, Ops.SHRINK, Ops.AFTER, Ops.RESHAPE})
 _MOVES = frozenset({Ops.RESHAPE, Ops.PERMUTE, Ops.EXPAND, Ops.INDEX, Ops.SHRINK})
 F64 = dtypes.float64
-_MOST_INDEX = dtypes.int32.max
 
 
 def word_pairs(sink: UOp, ren: Renderer) -> UOp:
@@ -46,26 +53,20 @@ def word_pairs(sink: UOp, ren: Renderer) -> UOp:
 def registers_by_element(sink: UOp) -> frozenset[UOp]:
     """Register buffers of which parts are read or written."""
     return frozenset(
-        _buffer(u)
+        buffer_of(u)
         for u in sink.toposort()
         if u.op in (Ops.INDEX, Ops.SHRINK) and u.addrspace is AddrSpace.REG
     )
 
 
-def _buffer(x: UOp) -> UOp:
-    while x.op not in GroupOp.Defines:
-        x = x.src[0]
-    return x
-
-
 Row = Callable[["Words", UOp], "UOp | Pair"]
 
 
-class Words:
+class Words(HalvedMemory):
     """Rewrites node by node, sources first; `new` holds what each became, a node or two words."""
 
     def __init__(self, foreign: Collection[DType], ren: Renderer, parts: Collection[UOp]) -> None:
-        self.foreign = foreign
+        self.foreign, self.half = foreign, U32
         self.device = ren.target.device
         self.parts = parts
         self.new: dict[UOp, UOp | Pair] = {}
@@ -109,7 +110,7 @@ class Words:
             return found if isinstance(found, Pair) else _in_all_lanes(found, u)
         if not is_long:
             return self.rebuilt(u)
-        if u.op is Ops.AFTER or (u.op in _ADDRESSES and u.addrspace is not None):
+        if u.op is Ops.AFTER or (u.op in ADDRESSES and u.addrspace is not None):
             return self.address(u)
         if u.op in _MOVES:
             return self.moved(u)
@@ -132,88 +133,32 @@ class Words:
 
     # *** addresses
 
-    def place(self, u: UOp, array: UOp, scale: int = 1) -> UOp:
-        """An index into an array in 32 bits.
-
-        Raises: CodegenError for an array of which such an index cannot reach all.
-        """
-        if u.op is Ops.CONST and u.arg * scale <= _MOST_INDEX:
-            return UOp.const(u.arg * scale, I32) if u.dtype in self.foreign or scale > 1 else u
-        if u.op is Ops.STACK:
-            return UOp.stack(*(self.place(s, array, scale) for s in u.src))
+    def index(self, u: UOp, array: UOp, scale: int) -> UOp:
+        """An index into an array in 32 bits."""
         found = self.became(u)
         if scale == 1 and not isinstance(found, Pair):
             return found
         self.check_reach(array, scale)
-        index = found.lo.cast(I32) if isinstance(found, Pair) else found
-        return index * scale if scale > 1 else index
+        return found.lo.cast(I32) if isinstance(found, Pair) else found
 
-    def check_reach(self, array: UOp, scale: int) -> None:
-        """Every element of an array has an index of 32 bits."""
-        size = scale
-        for n in array.shape:
-            size *= int(n.vmax) if isinstance(n, UOp) else n
-        if size > _MOST_INDEX:
-            raise self.refused(f"an index into {size // scale} elements of {array.dtype.name}")
-
-    def address(self, u: UOp) -> UOp | Pair:
-        """A place in memory of twice as many words; one element's is two places."""
-        if u.op in GroupOp.Defines:
-            shape = self.words_shape(u)
-            size = shape_to_shape_arg(shape)
-            return u.replace(src=(size, *u.src[1:]), dtype=U32, arg=u.arg._replace(dtype=U32))
-        if u.op is Ops.AFTER:
-            effects = tuple(self.value(s) for s in u.src[1:])
-            inner = self.became(u.src[0])
-            if isinstance(inner, Pair):
-                return Pair(inner.lo.after(*effects), inner.hi.after(*effects))
-            return inner.after(*effects)
-        array = self.value(u.src[0])
-        if u.op is Ops.RESHAPE:
-            return reshape(array, self.words_shape(u))
-        if u.op is Ops.SHRINK:
-            return self.window(u, array)
-        return self.element(u, array)
-
-    def words_shape(self, u: UOp) -> tuple[int, ...]:
+    def halves_shape(self, u: UOp) -> tuple[int, ...]:
         """The shape of memory as words."""
-        shape = tuple(u.shape)
-        if _buffer(u).addrspace is AddrSpace.REG and _buffer(u) not in self.parts:
-            if u.op is Ops.RESHAPE:
-                raise self.refused("a register in another shape")
-            return (2, *shape)
-        return (*shape[:-1], 2 * shape[-1]) if shape else (2,)
+        if not self.is_register(u):
+            return super().halves_shape(u)
+        if u.op is Ops.RESHAPE:
+            raise self.refused("a register in another shape")
+        return (2, *u.shape)
 
-    def window(self, u: UOp, array: UOp) -> UOp:
-        """A window of elements is one of twice as many words."""
-        starts = u.src[1].src if u.src[1].op is Ops.STACK else (u.src[1],)
-        last = len(starts) - 1
-        places = [self.place(s, u.src[0], 2 if i == last else 1) for i, s in enumerate(starts)]
-        start = places[0] if u.src[1].op is not Ops.STACK else UOp.stack(*places)
-        sizes = shape_to_shape_arg((*u.shape[:-1], 2 * u.shape[-1]))
-        return UOp(Ops.SHRINK, U32, (array, start, sizes))
-
-    def element(self, u: UOp, array: UOp) -> UOp | Pair:
-        """One element, or one in each lane: where its two words are. A row: all of its words."""
-        places = u.src[1:]
-        if len(places) < len(u.src[0].shape):
-            return array.index(*(self.place(s, u.src[0]) for s in places))
-        rows = [self.place(s, u.src[0]) for s in places[:-1]]
-        low = self.place(places[-1], u.src[0], 2)
-        high = UOp.const(low.arg + 1, I32) if low.op is Ops.CONST else low + 1
-        return Pair(array.index(*rows, low), array.index(*rows, high))
-
-    def is_register(self, target: UOp) -> bool:
+    def is_register(self, u: UOp) -> bool:
         """Whether an access is to the whole of a register."""
-        buffer = _buffer(target)
+        buffer = buffer_of(u)
         return buffer.addrspace is AddrSpace.REG and buffer not in self.parts
 
     # *** values
 
     def full(self, u: UOp) -> Pair:
         """The words of a value, each of the value's shape."""
-        lo, hi = self.pair(u)
-        return Pair(broadcast_lanes(lo, u.shape), broadcast_lanes(hi, u.shape))
+        return in_lanes(self.pair(u), u.shape)
 
     def moved(self, u: UOp) -> Pair:
         """Lanes moved about: those of each word in the same way."""
@@ -240,54 +185,15 @@ def _in_all_lanes(found: UOp, u: UOp) -> UOp:
     return broadcast_lanes(found, u.shape) if u.op in GroupOp.Elementwise else found
 
 
-def interleaved(x: Pair) -> UOp:
-    """The words of (..., n) elements as (..., 2*n), as they lie in memory."""
-    shape = x.lo.shape
-    both = UOp.stack(x.lo, x.hi)
-    return reshape(permute(both, [*range(1, len(shape) + 1), 0]), (*shape[:-1], 2 * shape[-1]))
-
-
-def parted(x: UOp) -> Pair:
-    """The words of (..., 2*n) of memory as two values of (..., n)."""
-    shape = x.shape
-    split = reshape(x, (*shape[:-1], shape[-1] // 2, 2))
-    return halves(permute(split, [len(shape), *range(len(shape))]))
-
-
-def halves(both: UOp) -> Pair:
-    """The two items of a leading axis."""
-    return Pair(*(UOp(Ops.INDEX, U32, (both, UOp.const(i, I32))) for i in range(2)))
-
-
-def _gate_of_words(gate: UOp, shape: tuple[int, ...]) -> UOp:
-    """The gate of a window, for each of its words."""
-    if not gate.shape:
-        return gate
-    gate = broadcast_lanes(gate, shape)
-    return interleaved(Pair(gate, gate))
-
-
 def _load(w: Words, u: UOp) -> UOp | Pair:
     if u.dtype not in w.foreign:
         return w.rebuilt(u)
-    target = w.became(u.src[0])
-    gate = tuple(w.value(s) for s in u.src[2:])
-    if isinstance(target, Pair):
-        if len(u.src) < 2:
-            return Pair(target.lo.load(), target.hi.load())
+    target, other = w.became(u.src[0]), None
+    if not isinstance(target, Pair) and w.is_register(u.src[0]):
+        return leading_two(target.load())
+    if len(u.src) > 1:
         other = w.full(u.src[1]) if u.src[1].shape else w.pair(u.src[1])
-        return Pair(target.lo.load(other.lo, *gate), target.hi.load(other.hi, *gate))
-    if w.is_register(u.src[0]):
-        return halves(target.load())
-    if len(u.src) < 2:
-        return _of_one(parted(target.load()), u.shape)
-    other = w.pair(u.src[1])
-    rest = interleaved(Pair(broadcast_lanes(other.lo, u.shape), broadcast_lanes(other.hi, u.shape)))
-    return parted(target.load(rest, *(_gate_of_words(g, u.shape) for g in gate)))
-
-
-def _of_one(x: Pair, shape: tuple[int, ...]) -> Pair:
-    return Pair(reshape(x.lo, shape), reshape(x.hi, shape))
+    return load_halves(target, u.shape, other, tuple(w.value(s) for s in u.src[2:]))
 
 
 def _store(w: Words, u: UOp) -> UOp:
@@ -296,16 +202,10 @@ def _store(w: Words, u: UOp) -> UOp:
     if place.dtype not in w.foreign:
         return w.rebuilt(u)
     gate = w.value(u.src[2]) if len(u.src) > 2 else None
-    x = w.pair(value)
-    if isinstance(target, Pair):
-        return UOp.group(target.lo.store(x.lo, gate), target.hi.store(x.hi, gate))
-    shape = tuple(place.shape)
-    x = Pair(broadcast_lanes(x.lo, shape), broadcast_lanes(x.hi, shape))
-    if w.is_register(place):
-        return target.store(UOp.stack(*x), gate)
-    if not shape:
-        return target.store(UOp.stack(*x), gate)
-    return target.store(interleaved(x), None if gate is None else _gate_of_words(gate, shape))
+    x, shape = w.pair(value), tuple(place.shape)
+    if not isinstance(target, Pair) and w.is_register(place):
+        return target.store(UOp.stack(*in_lanes(x, shape)), gate)
+    return store_halves(target, x, gate, shape)
 
 
 def _const(w: Words, u: UOp) -> Pair:
