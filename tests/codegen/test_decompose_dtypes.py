@@ -65,8 +65,33 @@ def test_each_operation_rounds(small: DType) -> None:
     same(got, wanted[0])
 
 
-def test_what_cannot_be_emulated_is_named() -> None:
+@pytest.mark.parametrize(
+    ("emulated", "lacking", "used"),
+    [
+        ("float", "float32", dtypes.float32),
+        ("int", "int32", dtypes.int32),
+        ("half,float", "float32", dtypes.float16),
+        ("uint,short", "uint32", dtypes.int16),
+        ("long,int", "int32", dtypes.int64),
+    ],
+)
+def test_what_others_are_computed_in_must_be_there(
+    emulated: str, lacking: str, used: DType
+) -> None:
+    i = UOp.range(4, 0)
+    kernel = sink(param(0, 4, used).index(i).store(param(1, 4, used).index(i) * 2).end(i))
+    arrays = [np.zeros(4, used.name)] * 2
+    with Context(EMULATED_DTYPES=emulated), pytest.raises(CodegenError) as refusal:
+        run(kernel, arrays)
+    assert str(refusal.value) == (
+        f"CPU has no {lacking}, and it cannot be emulated: other types are computed in bool,"
+        " int32, uint32 and float32, so a device needs these four"
+        f"\nhelp: take {lacking} out of EMULATED_DTYPES"
+    )
+
+
+def test_only_kernels_that_use_a_type_need_it() -> None:
     i = UOp.range(4, 0)
     kernel = sink(param(0, 4, dtypes.int16).index(i).store(UOp.const(1, dtypes.int16)).end(i))
-    with Context(EMULATED_DTYPES="short"), pytest.raises(CodegenError, match="CPU has no int16"):
-        run(kernel, [np.zeros(4, np.int16)])
+    with Context(EMULATED_DTYPES="float,uint"):
+        assert run(kernel, [np.zeros(4, np.int16)])[0].tolist() == [1, 1, 1, 1]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.codegen.emulation import pairs_of
 from tests.codegen.kernels import KERNELS, matmul, param, random_arrays, row_reduce, run, sink
 from tests.oracle import run_kernel
 from tinylab import Context, Tensor
@@ -47,12 +48,6 @@ def values(some: int = 40) -> Array:
     ]
     x = np.concatenate(found)
     return np.concatenate([x, -x])
-
-
-def pairs_of(x: Array, most: int) -> tuple[Array, Array]:
-    a, b = (t.ravel() for t in np.meshgrid(x, x))
-    some = np.random.default_rng(1).permutation(len(a))[:most]
-    return a[some], b[some]
 
 
 def computed(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.codegen.emulation import cast_between, checked, pairs_of
 from tests.codegen.kernels import matmul, param, row_reduce, run, sink
-from tests.oracle import run_kernel
 from tinylab import Context, Tensor, Variable
 from tinylab.codegen import do_to_program
 from tinylab.codegen.opt import Opt, OptOps
@@ -41,32 +41,6 @@ def values(dtype: DType, some: int = 24) -> np.ndarray:
     shorter = found >> rng.integers(0, 63, some).astype(dtype.name)
     edges = np.array(sorted({x for x in near if low <= x <= high} | {low, high}), dtype.name)
     return np.concatenate([edges, found, shorter])
-
-
-def pairs_of(x: np.ndarray, most: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Every value with every value; at most so many of them."""
-    a, b = (t.ravel() for t in np.meshgrid(x, x))
-    if most is None:
-        return a, b
-    some = np.random.default_rng(1).permutation(len(a))[:most]
-    return a[some], b[some]
-
-
-def checked(kernel: UOp, arrays: Sequence[np.ndarray], device: str, emulated: str) -> None:
-    """A kernel with emulation against the oracle, bit by bit but for NaN."""
-    wanted = [a.copy() for a in arrays]
-    run_kernel(kernel, wanted)
-    with Context(EMULATED_DTYPES=emulated):
-        got = run(kernel, arrays, device)
-        gone = [d for d in LONGS if d.name in emulated_names(emulated)]
-        program = do_to_program(kernel, Device[device].renderer)
-    assert not [u for u in program.src[1].src if u.dtype in gone]
-    for a, b in zip(got, wanted, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def emulated_names(emulated: str) -> list[str]:
-    return [getattr(dtypes, name).name for name in emulated.split(",")]
 
 
 OPERATIONS: dict[str, Two] = {
@@ -120,13 +94,6 @@ OTHERS = [
     d for d in (dtypes.bool, *dtypes.ints, *dtypes.floats)
     if d not in (*dtypes.fp8s, dtypes.bfloat16)
 ]  # fmt: skip
-
-
-def cast_between(source: DType, target: DType, x: np.ndarray) -> tuple[UOp, list[np.ndarray]]:
-    n, i = len(x), UOp.range(len(x), 0)
-    found = param(1, n, source).index(i).cast(target)
-    kernel = sink(param(0, n, target).index(i).store(found).end(i))
-    return kernel, [np.zeros(n, target.name), x]
 
 
 @pytest.mark.parametrize(("device", "emulated"), BOTH)

@@ -71,7 +71,9 @@ CASES: dict[str, UOp] = {
     "transcendental": tuned(softmax(2, 4)),
     "decompose_ops": tuned(convolution(1, 4, 3)),
     "word_pairs": tuned(row_reduce(Ops.ADD, 4, 8, dtypes.int64), Opt(UPCAST, 0, 4)),
+    "narrow_ints": tuned(row_reduce(Ops.MUL, 4, 8, dtypes.int16), Opt(UPCAST, 0, 4)),
 }
+EMULATED = {"word_pairs": "long", "narrow_ints": "short,ushort"}
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -79,7 +81,7 @@ def test_pass(name: str, text: SnapshotAssertion) -> None:
     # The one for targets that have 2**x.
     ren: Renderer = PythonRenderer() if name == "exact_exp" else LLVMRenderer(TARGET)
     graph = CASES[name]
-    with Context(EMULATED_DTYPES="long" if name == "word_pairs" else ""):
+    with Context(EMULATED_DTYPES=EMULATED.get(name, "")):
         for one in PASSES:
             before, graph = graph, one(graph, ren)
             if one.name == name:

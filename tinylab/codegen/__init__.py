@@ -18,7 +18,11 @@ from tinylab.codegen.decompose_ops import for_target
 from tinylab.codegen.exact_exp import has_exponentials, pm_exact_exp
 from tinylab.codegen.expand_lanes import has_lanes, lane_plan, pm_expand_lanes
 from tinylab.codegen.flatten_arrays import free_axes, has_arrays, pm_flatten_arrays
-from tinylab.codegen.foreign_dtypes import has_foreign_dtypes, has_foreign_words
+from tinylab.codegen.foreign_dtypes import (
+    has_foreign_floats,
+    has_foreign_narrow,
+    has_foreign_words,
+)
 from tinylab.codegen.gate_memory import pm_gate_memory
 from tinylab.codegen.gpu_dims import add_gpudims, has_grid
 from tinylab.codegen.index_dtype import index_dtype
@@ -26,6 +30,7 @@ from tinylab.codegen.linearize import linearize
 from tinylab.codegen.local_buffers import has_groups, local_context, pm_local_buffers
 from tinylab.codegen.lower_reduce import first_register, pm_lower_reduce, share_loops
 from tinylab.codegen.merge_ranges import merge_ranges
+from tinylab.codegen.narrow_ints import narrow_ints
 from tinylab.codegen.opt.heuristic import hand_coded_optimizations
 from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.codegen.overlap_tiles import has_tiles, overlap_tiles
@@ -196,8 +201,10 @@ LOWER = (
          why="only operations that the target has"),
     Pass("word_pairs", run=word_pairs, when=has_foreign_words,
          why="64-bit types that the target lacks: two words each, sums carry over"),
-    Pass("decompose_dtypes", run=decompose_dtypes, when=has_foreign_dtypes,
+    Pass("decompose_dtypes", run=decompose_dtypes, when=has_foreign_floats,
          why="small floats that the target lacks: stored as bits, computed in float"),
+    Pass("narrow_ints", run=narrow_ints, when=has_foreign_narrow,
+         why="8 and 16 bits that the target lacks, those of small floats too: computed in 32"),
 )
 
 PASSES = SIMPLIFY + OPTIMIZE + LOWER

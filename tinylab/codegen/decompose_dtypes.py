@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
-from tinylab.codegen.foreign_dtypes import LONGS, foreign_dtypes
+from tinylab.codegen.foreign_dtypes import LONGS, NARROW, emulated_dtypes
 from tinylab.codegen.index_dtype import value_order, value_sources
 from tinylab.codegen.pair_floats import to_float32
 from tinylab.codegen.pair_math import extended
 from tinylab.dtype import DType, dtypes, float_layout
-from tinylab.errors import CodegenError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.small_floats import FloatLayout
 from tinylab.uop.ops import UOp
@@ -71,7 +70,12 @@ def decode(raw: UOp, small: SmallFloat) -> UOp:
 
 
 def encode(x: UOp, small: SmallFloat) -> UOp:
-    """The bits of a small float nearest to a float32, ties to even."""
+    """A float32 as the bits of a small float that memory holds."""
+    return code_of(x, small).cast(small.bits)
+
+
+def code_of(x: UOp, small: SmallFloat) -> UOp:
+    """The bits of a small float nearest to a float32, ties to even, as uint32."""
     layout = small.layout
     raw = x.bitcast(U32)
     size = raw & 0x7FFFFFFF
@@ -82,7 +86,7 @@ def encode(x: UOp, small: SmallFloat) -> UOp:
     sign = (raw >> 31) << small.sign_shift
     if layout.special == "fnuz":  # there is no -0.0
         sign = code.ne(0).where(sign, sign.const_like(0))
-    return (code | sign).cast(small.bits)
+    return code | sign
 
 
 def _nearest_code(size: UOp, small: SmallFloat) -> UOp:
@@ -121,19 +125,12 @@ def round_to(x: UOp, small: SmallFloat) -> UOp:
 
 
 def decompose_dtypes(sink: UOp, ren: Renderer) -> UOp:
-    """The kernel without the types that the target lacks.
+    """The kernel without the small floats that the target lacks.
 
-    Raises: CodegenError for a type that cannot be emulated.
+    Raises: CodegenError for a type that cannot be emulated: one that others are computed in.
     """
-    foreign = foreign_dtypes(ren)
     order = value_order(sink)
-    for u in order:
-        if u.dtype in foreign and u.dtype not in LAYOUTS:
-            raise CodegenError(
-                f"{ren.target.device} has no {u.dtype.name}, and it cannot be emulated",
-                help="cast to a type that the device has",
-            )
-    e = Emulation(foreign)
+    e = Emulation(emulated_dtypes(ren) - NARROW)
     for u in order:
         e.new[u] = e.visit(u)
     return e.new[sink]

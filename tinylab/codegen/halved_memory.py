@@ -9,8 +9,8 @@ SHRINK(a, i, 8)        ->  SHRINK(words, 2*i, 16), whose lanes are parted after 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
 
+from tinylab.codegen.index_dtype import value_order
 from tinylab.codegen.lanes import broadcast_lanes, permute, reshape
 from tinylab.codegen.pair_math import I32, Pair
 from tinylab.dtype import DType, dtypes
@@ -30,29 +30,46 @@ def buffer_of(x: UOp) -> UOp:
 
 
 class HalvedMemory(ABC):
-    """Rewrites addresses of elements as addresses of their halves.
+    """Rewrites node by node, sources first; addresses of elements become those of their halves.
 
-    foreign are the types that the target lacks, half is what halves are stored as.
+    foreign are the types that the target lacks, half is what halves are stored as; `new` holds
+    what each node became.
     """
 
-    foreign: Collection[DType]
-    half: DType
+    def __init__(self, foreign: frozenset[DType], half: DType, device: str) -> None:
+        self.foreign, self.half, self.device = foreign, half, device
+        self.new: dict[UOp, UOp | Pair] = {}
 
     @abstractmethod
-    def became(self, u: UOp) -> UOp | Pair:
-        """What stands for a node, worked out on first use."""
-
-    @abstractmethod
-    def value(self, u: UOp) -> UOp:
-        """What stands for a node that is one value."""
+    def visit(self, u: UOp) -> UOp | Pair:
+        """The node without foreign types."""
 
     @abstractmethod
     def index(self, u: UOp, array: UOp, scale: int) -> UOp:
         """An index into an array in a type that reaches `scale` times as far."""
 
-    @abstractmethod
+    def became(self, u: UOp) -> UOp | Pair:
+        """What stands for a node, worked out on first use."""
+        if u not in self.new:
+            for x in value_order(u):
+                if x not in self.new:
+                    self.new[x] = self.visit(x)
+        return self.new[u]
+
+    def value(self, u: UOp) -> UOp:
+        """What stands for a node that is one value."""
+        found = self.became(u)
+        if isinstance(found, Pair):
+            raise self.refused(f"a {u.dtype.name} as an operand that must be of another type")
+        return found
+
     def refused(self, what: str) -> CodegenError:
         """The error that says what cannot be emulated."""
+        names = " and ".join(sorted(d.name for d in self.foreign))
+        return CodegenError(
+            f"{self.device} has no {names}, and {what} is not emulated",
+            help="cast to a type that the device has",
+        )
 
     def place(self, u: UOp, array: UOp, scale: int = 1) -> UOp:
         """An index into an array, times scale.

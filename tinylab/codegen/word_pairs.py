@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tinylab.codegen import double_casts, double_math, pair_math
 from tinylab.codegen.decompose_ops import floordiv, floormod, threefry
-from tinylab.codegen.foreign_dtypes import IN_WORDS, LONGS, foreign_dtypes
+from tinylab.codegen.foreign_dtypes import IN_WORDS, LONGS, emulated_dtypes
 from tinylab.codegen.halved_memory import (
     ADDRESSES,
     HalvedMemory,
@@ -24,12 +24,11 @@ from tinylab.codegen.halved_memory import (
     load_halves,
     store_halves,
 )
-from tinylab.codegen.index_dtype import value_order, value_sources
+from tinylab.codegen.index_dtype import value_sources
 from tinylab.codegen.lanes import broadcast_lanes
 from tinylab.codegen.pair_floats import bits_of_double, double_of_bits, from_float, to_float
 from tinylab.codegen.pair_math import I32, U32, Pair, constant
 from tinylab.dtype import AddrSpace, DType, dtypes
-from tinylab.errors import CodegenError
 from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.ops import UOp
 
@@ -46,7 +45,7 @@ def word_pairs(sink: UOp, ren: Renderer) -> UOp:
     Raises: CodegenError for an index that needs more than 32 bits, and for an operation on such
     numbers that has no form in words.
     """
-    words = Words(foreign_dtypes(ren) & IN_WORDS, ren, registers_by_element(sink))
+    words = Words(emulated_dtypes(ren) & IN_WORDS, ren, registers_by_element(sink))
     return words.value(sink)
 
 
@@ -65,41 +64,16 @@ Row = Callable[["Words", UOp], "UOp | Pair"]
 class Words(HalvedMemory):
     """Rewrites node by node, sources first; `new` holds what each became, a node or two words."""
 
-    def __init__(self, foreign: Collection[DType], ren: Renderer, parts: Collection[UOp]) -> None:
-        self.foreign, self.half = foreign, U32
-        self.device = ren.target.device
+    def __init__(self, foreign: frozenset[DType], ren: Renderer, parts: Collection[UOp]) -> None:
+        super().__init__(foreign, U32, ren.target.device)
         self.parts = parts
-        self.new: dict[UOp, UOp | Pair] = {}
 
     # *** what stands for a node
-
-    def became(self, u: UOp) -> UOp | Pair:
-        """What stands for a node, worked out on first use."""
-        if u not in self.new:
-            for x in value_order(u):
-                if x not in self.new:
-                    self.new[x] = self.visit(x)
-        return self.new[u]
-
-    def value(self, u: UOp) -> UOp:
-        """What stands for a node that is no foreign value."""
-        found = self.became(u)
-        if isinstance(found, Pair):
-            raise self.refused(f"a {u.dtype.name} as an operand that must be of another type")
-        return found
 
     def pair(self, u: UOp) -> Pair:
         """The words of a foreign value; of any other integer, those of its 64 bits."""
         found = self.became(u)
         return found if isinstance(found, Pair) else self.extended(found)
-
-    def refused(self, what: str) -> CodegenError:
-        """The error that says what has no form in words."""
-        names = " and ".join(sorted(d.name for d in self.foreign))
-        return CodegenError(
-            f"{self.device} has no {names}, and {what} is not emulated",
-            help="cast to a type that the device has",
-        )
 
     def visit(self, u: UOp) -> UOp | Pair:
         """The node without foreign types."""
