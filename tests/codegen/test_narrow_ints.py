@@ -19,7 +19,7 @@ from tinylab.codegen.opt import Opt, OptOps
 from tinylab.device import Device
 from tinylab.dtype import AddrSpace, DType, dtypes, truncate
 from tinylab.errors import CodegenError
-from tinylab.opcodes import Ops
+from tinylab.opcodes import AxisType, Ops
 from tinylab.uop.ops import UOp
 
 I8, U8, I16, U16, I32 = dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.int32
@@ -63,11 +63,11 @@ OPERATIONS: dict[str, Callable[[UOp, UOp], UOp]] = {
     "subtract_at_once": lambda x, y: x.alu(Ops.SUB, y),
     "multiply": lambda x, y: x * y,
     "multiply_and_add": lambda x, y: UOp(Ops.MULACC, x.dtype, (x, y, x)),
-    "negative": lambda x, y: x.alu(Ops.NEG) // (y | 1),
+    "negative": lambda x, y: x.alu(Ops.NEG),
     "and": lambda x, y: x & y,
     "or": lambda x, y: x | y,
-    "xor": lambda x, y: (x ^ y) // 3,
-    "invert": lambda x, y: (x ^ -1) // (y | 1),
+    "xor": lambda x, y: x ^ y,
+    "invert": lambda x, y: x ^ -1,
     "maximum": lambda x, y: x.alu(Ops.MAX, y),
     "less": lambda x, y: (x < y).cast(x.dtype),
     "differ": lambda x, y: x.ne(y).cast(x.dtype),
@@ -87,12 +87,13 @@ OPERATIONS: dict[str, Callable[[UOp, UOp], UOp]] = {
 
 @EACH
 def test_operations(dtype: DType, device: str, setting: str) -> None:
-    """All in one kernel; on the CPU of every pair of 8 bits."""
+    """All in one kernel; on the CPU of every pair of 8 bits. What is stored asks for all bits."""
     x = every(dtype) if dtype.itemsize == 1 and device == "CPU" else values(dtype)
     a, b = pairs_of(x, None if device == "CPU" else 200)
     n, i, count = len(a), UOp.range(len(a), 0), len(OPERATIONS)
     left, right = (param(count + k, n, dtype).index(i) for k in (0, 1))
     found = [f(left, right) for f in OPERATIONS.values()]
+    found = [v ^ (v // 3) for v in found]
     kernel = sink(*(param(k, n, dtype).index(i).store(v).end(i) for k, v in enumerate(found)))
     checked(kernel, [*(np.zeros_like(a) for _ in found), a, b], device, setting, [*OPERATIONS])
 
@@ -219,6 +220,23 @@ def test_bits_of_a_native_half_without_integers_of_its_width(device: str) -> Non
     assert (np.isnan(got[1]) == ~known).all()
 
 
+@pytest.mark.parametrize("small", dtypes.fp8s, ids=str)
+def test_bits_of_native_fp8_without_bytes(small: DType) -> None:
+    """In registers only: from and to integers of 32 bits in memory."""
+    n, i = 256, UOp.range(256, 0)
+    raw = np.arange(-128, 128, dtype=np.int32)
+    number = param(2, n, I32).index(i).cast(I8).bitcast(small)
+    kernel = sink(
+        param(0, n).index(i).store(number.cast(dtypes.float32)).end(i),
+        param(1, n, I32).index(i).store(number.bitcast(U8).cast(I32)).end(i),
+    )
+    got = emulated(kernel, [np.zeros(n, np.float32), raw * 0, raw], "PYTHON", "char,uchar")
+    wanted = unpack(raw.astype(np.uint8), small)
+    np.testing.assert_array_equal(got[0], wanted.astype(np.float32))
+    known = ~np.isnan(wanted)
+    np.testing.assert_array_equal(got[1][known], (raw & 255)[known])
+
+
 @EACH
 def test_bits_of_integers(dtype: DType, device: str, setting: str) -> None:
     x = values(dtype)
@@ -271,6 +289,17 @@ def test_reduces_with_opts(
     kernel = row_reduce(op, 8, 24, dtype)
     kernel = kernel.replace(arg=kernel.arg._replace(opts_to_apply=tuple(opts)))
     checked(kernel, [np.zeros(8, dtype.name), x], device, setting)
+
+
+@pytest.mark.parametrize("op", [Ops.ADD, Ops.MUL, Ops.MAX])
+def test_memory_of_a_workgroup_needs_no_bytes(op: Ops) -> None:
+    """It is the program's own, so that 8 bits fill a word there."""
+    i, r = UOp.range(4, 0), UOp.range(24, 1, AxisType.REDUCE)
+    x = param(1, 4 * 24, I32).index(i * 24 + r).cast(I8)
+    found = x.reduce(r, arg=op).cast(I32)
+    kernel = sink(param(0, 4, I32).index(i).store(found).end(i), opts=[Opt(GROUP, 0, 4)])
+    arrays = [np.zeros(4, np.int32), np.resize(values(I16).astype(np.int32), 4 * 24) | 1]
+    checked(kernel, arrays, "PYTHON", "char,uchar")
 
 
 @pytest.mark.parametrize("opts", [[], [Opt(UPCAST, 1, 4), Opt(UNROLL, 0, 4), Opt(UPCAST, 0, 2)]])
