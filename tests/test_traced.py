@@ -470,3 +470,68 @@ def test_a_number_is_not_written_to_inside():
 
     with pytest.raises(FunctionError, match="must not write into"):
         function(written)(Tensor(2.0))
+
+
+OUTSIDE = {
+    "ones": lambda: Tensor.ones(2),
+    "random": lambda: Tensor.rand(2),
+    "computed": lambda: Tensor([1.0, 2.0]) + 1,
+    "positions": lambda: Tensor.arange(2.0),
+    "in memory": lambda: Tensor([1.0, 2.0]).realize(),
+    "matrix": lambda: Tensor.ones(3, 2).realize(),
+    "turned": lambda: Tensor.ones(2, 1).T,
+    "number": lambda: Tensor(2.0).is_param_(),
+    "number in memory": lambda: Tensor(2.0).is_param_().realize(),
+}
+
+
+@pytest.mark.parametrize("precompile", [False, True])
+@pytest.mark.parametrize("make", OUTSIDE)
+def test_gradients_of_tensors_that_are_read_without_being_passed(make, precompile):
+    x = Tensor([3.0, 4.0])
+    w = OUTSIDE[make]()
+    scaled = function(lambda x: x * w, allow_implicit=True, precompile=precompile)
+    expected = (x * w).sum().gradient(w)[0].tolist()
+    assert scaled(x).sum().gradient(w)[0].tolist() == expected
+    w.is_param_()
+    scaled(x).sum().backward()
+    assert w.grad.tolist() == expected
+
+
+def test_a_parameter_that_is_updated_between_calls_keeps_its_gradient():
+    w, x = Tensor([1.0, 2.0]).is_param_().realize(), Tensor([3.0, 4.0])
+    scaled = function(lambda x: x * w, allow_implicit=True)
+    for _ in range(3):
+        w.grad = None
+        scaled(x).sum().backward()
+        assert w.grad.tolist() == [3, 4]
+        w.assign(w - w.grad * 0.125)  # waits until somebody looks
+    np.testing.assert_array_equal(w.numpy(), [1 - 3 * 0.375, 2 - 4 * 0.375])
+
+
+def test_old_and_new_values_of_one_buffer_are_both_read():
+    w = Tensor([1.0, 2.0]).realize()
+    old = w * 1
+    w.assign(w * 10)
+    assert function(lambda x: x * w + old, allow_implicit=True)(Tensor([1.0, 1.0])).tolist() == [
+        11,
+        22,
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_function_within_reads_what_the_outer_one_made(dtype):
+    @function(allow_implicit=True)
+    def outer(x):
+        doubled = x * 2
+
+        @function(allow_implicit=True)
+        def inner(y):
+            return y + doubled + x
+
+        return inner(x * 10)
+
+    x = Tensor([1, 2], dtype=dtype)
+    assert outer(x).tolist() == [13, 26]
+    if dtype == "float32":
+        assert outer(x).sum().gradient(x)[0].tolist() == [13, 13]

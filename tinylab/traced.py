@@ -12,7 +12,7 @@ schedules the body on its own, once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -107,7 +107,7 @@ class TracedFunction:
                 help="pass the tensors in as arguments, or set allow_implicit=True",
             )
         note_made(u for u in implicit if u not in outside)
-        values = [_strong(t.uop) for t in inputs] + implicit
+        values = [_strong(u) for u in (*(t.uop for t in inputs), *implicit)]
         body, sizes = _with_numbered_sizes(body, len(values))
         call = body.call(
             *values,
@@ -119,6 +119,10 @@ class TracedFunction:
         )
         results = [Tensor(call.gettuple(n)) for n in range(len(body.src))]
         return results[0] if isinstance(ret, Tensor) else tuple(results)
+
+
+# What stands for the inputs of the functions that are being traced, the outermost one's first.
+_open: list[UOp] = []
 
 
 @contextmanager
@@ -140,9 +144,12 @@ def _trace(
 ) -> tuple[Any, UOp, list[UOp]]:
     """(what it returned, TUPLE of the values over PARAMs, buffers that were not passed in)."""
     before = [t.uop for t in inputs]
-    params = [_strong(u).param_like(n).cast(u.dtype) for n, u in enumerate(before)]
+    # Within another function the parameters have numbers of their own until the body is known.
+    depth = len(_open)
+    params = [_stand_in(u, depth + n) for n, u in enumerate(before)]
     held: list[tuple[Tensor, UOp]] = []
     try:
+        _open.extend(params)
         for t, p in zip(inputs, params, strict=True):
             t.uop = p
         held = [(t, t.uop) for t in live]
@@ -153,14 +160,42 @@ def _trace(
         _refuse_writes("its inputs", zip(inputs, params, strict=True))
         _refuse_writes("tensors from outside", held)
     finally:
+        del _open[depth:]
         for t, u in (*held, *zip(inputs, before, strict=True)):
             t.uop = u
     body = UOp.maketuple(*values)
-    implicit = [
-        u for u in body.toposort(enter_calls=False) if u.op is Ops.BUFFER and not u.is_variable
-    ]
-    numbered = {u: u.param_like(len(inputs) + n) for n, u in enumerate(implicit)}
+    implicit = _closed_over(body, {u for _, u in held if u not in params}, params)
+    numbered = {u: _stand_in(u, len(inputs) + n) for n, u in enumerate(implicit)}
+    if _open:
+        numbered |= {
+            p: _stand_in(u, n) for n, (p, u) in enumerate(zip(params, before, strict=True))
+        }
     return ret, body.substitute(numbered, walk=True), implicit
+
+
+def _closed_over(body: UOp, held: Collection[UOp], params: Collection[UOp]) -> list[UOp]:
+    """What a body reads without being given it: values of tensors from outside, and buffers.
+
+    A value that is not in memory yet is one too, or a gradient would not find its tensor. So is
+    what is made of the parameters of a function around this one: here they have other numbers.
+    """
+    foreign: set[UOp] = set()
+    for u in body.toposort(enter_calls=False):
+        if (u.op is Ops.PARAM and u not in params) or not foreign.isdisjoint(u.src):
+            foreign.add(u)
+    whole = {u for u in held if u in foreign or _may_be_target(u)}
+    order = body.toposort(lambda u: u not in whole, enter_calls=False)
+    found = {s for u in order for s in u.src if s in whole}
+    return [
+        *(u for u in body.toposort(enter_calls=False) if u in found),
+        *(u for u in order if u.op is Ops.BUFFER and not u.is_variable),
+    ]
+
+
+def _may_be_target(u: UOp) -> bool:
+    """Whether a gradient may be asked for with respect to a tensor of this value."""
+    strong_float = u.dtype.kind == "float" and not dtypes.is_weak(u.dtype)
+    return strong_float and u.base.op is not Ops.CONST
 
 
 def _is_number(t: Tensor) -> bool:
@@ -171,6 +206,11 @@ def _is_number(t: Tensor) -> bool:
 def _strong(u: UOp) -> UOp:
     """A value in a type that memory has, which is what a parameter stands for."""
     return u.cast(strong_dtype(u.dtype))
+
+
+def _stand_in(u: UOp, slot: int) -> UOp:
+    """What a body has in a value's place."""
+    return _strong(u).param_like(slot).cast(u.dtype)
 
 
 def _with_numbered_sizes(body: UOp, count: int) -> tuple[UOp, list[UOp]]:
