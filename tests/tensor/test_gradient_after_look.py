@@ -339,3 +339,20 @@ def test_a_parameter_that_is_made_of_others_is_written_in_silence() -> None:
             a.numpy()
     assert b.grad is not None
     assert b.grad.tolist() == (X - np.array([3.0, 4.0, 5.0])).tolist()
+
+
+@pytest.mark.parametrize("realized", [False, True])
+@pytest.mark.parametrize("name", ["uniform", "randn", "rand", "kaiming_uniform", "glorot_uniform"])
+def test_a_parameter_of_random_numbers_is_where_gradients_end(name: str, realized: bool) -> None:
+    x = Tensor([[1.0, 2.0]])
+    for _ in range(2):  # the next numbers count on in memory that the first were made of
+        w = getattr(Tensor, name)(1, 2).is_param_()
+        if realized:
+            w.realize()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert (w * x).sum().gradient(w)[0].tolist() == [[1, 2]]
+            w.numpy()
+            (w * x).sum().backward()
+        assert w.grad is not None
+        assert w.grad.tolist() == [[1, 2]]

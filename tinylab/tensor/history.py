@@ -70,8 +70,10 @@ def note_written(becomes: dict[UOp, UOp], look: bool, asked: Iterable[UOp] = ())
     }
     gone = _above(made.values(), lambda x: any(m in written for m in memory_under(x)))
     going = _with_gradients([x for x in made.values() if x in gone], held, written)
+    # Where a parameter will look, gradients are meant to end.
+    ends = {becomes[t.uop].base for t in live if t.is_param and t.uop in becomes}
     for buffer, value in made.items():
-        if value in going:
+        if value in going and buffer not in ends:
             _cut_off(buffer)
         elif look and value not in gone:
             _keep(buffer, value)
