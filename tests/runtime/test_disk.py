@@ -7,8 +7,9 @@ import struct
 import numpy as np
 import pytest
 
-from tinylab import Context, Tensor, TinyJit, dtypes
+from tinylab import Context, GlobalCounters, Tensor, TinyJit, dtypes
 from tinylab.errors import AssignError, BufferError, CreationError, DeviceError, JitError
+from tinylab.tensor import disk
 
 
 @pytest.fixture
@@ -216,3 +217,31 @@ def test_a_file_that_is_cut_while_it_is_mapped(tmp_path):
     assert x[50_000:50_002].to("CPU").tolist() == [7, 7]
     with pytest.raises(DeviceError, match="has 60000 bytes, and"):
         x[70_000:70_002].to("CPU").tolist()
+
+
+@pytest.mark.parametrize("most", [256, 2])
+def test_boxes_of_a_file_are_copied_row_by_row(tmp_path, monkeypatch, most):
+    monkeypatch.setattr(disk, "_MOST_ROWS", most)
+    array = np.arange(6 * 5 * 4, dtype=np.int16).reshape(6, 5, 4)
+    array.tofile(tmp_path / "box")
+    box = Tensor(tmp_path / "box", dtype="int16").reshape(6, 5, 4)
+    for index in (
+        np.s_[1:3],
+        np.s_[2, 1:3],
+        np.s_[1:3, :2],
+        np.s_[:, 1:2, 1:3],
+        np.s_[3:, :, 3],
+        np.s_[2:2, :2],
+    ):
+        np.testing.assert_array_equal(box[index].to("CPU").numpy(), array[index])
+        np.testing.assert_array_equal(box.flip(0)[index].to("CPU").numpy(), array[::-1][index])
+
+
+def test_a_box_of_a_file_larger_than_memory(tmp_path):
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.truncate(64 << 30)
+    large, used = Tensor(path), GlobalCounters.mem_used
+    assert large[5:9].to("CPU").tolist() == [0] * 4
+    assert large.reshape(64, 1 << 30)[4:6, :2].to("CPU").tolist() == [[0, 0]] * 2
+    assert GlobalCounters.mem_used - used < 1 << 20  # the file is looked at where it lies

@@ -357,7 +357,8 @@ class LostBuffer(Buffer):
 
 
 def _count_memory(device: str, change: int) -> None:
-    GlobalCounters.mem_used += change
+    if not device.startswith("DISK"):  # a file is looked at where it lies
+        GlobalCounters.mem_used += change
     GlobalCounters.mem_used_per_device[device] += change
     if DEBUG.value < 7 and not events.listening():
         return

@@ -113,16 +113,29 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
         raise TraceError(
             f"there is no record {path}", help="run something with CAPTURE_PROCESS_REPLAY=1 first"
         )
-    seen: set[str] = set()
-    with path.open() as file:
+    if not path.is_file():
+        raise TraceError(f"{path} is no file", help="give what CAPTURE_PROCESS_REPLAY=1 wrote")
+    seen: set[bytes] = set()
+    with path.open("rb") as file:
         for number, text in enumerate(file, 1):
-            if text in seen:
-                continue
-            seen.add(text)
-            try:
-                yield json.loads(text)
-            except ValueError as e:
-                raise TraceError(f"line {number} of {path} is no kernel: {e}") from e
+            if text not in seen:
+                seen.add(text)
+                yield _kernel(text, f"line {number} of {path}")
+
+
+def _kernel(text: bytes, where: str) -> dict[str, Any]:
+    """The fields of a line. Raises: TraceError for one that does not tell of a kernel."""
+    try:
+        found = json.loads(text)
+    except ValueError as e:
+        raise TraceError(f"{where} is no kernel: {e}") from e
+    missing = _FIELDS - found.keys() if isinstance(found, dict) else _FIELDS
+    if missing:
+        raise TraceError(f"{where} is no kernel: it has no {sorted(missing)[0]}")
+    return dict(found)
+
+
+_FIELDS = frozenset({"name", "device", "target", "settings", "ast", "opts", "source"})
 
 
 def _differences(line: dict[str, Any]) -> Iterator[Difference]:

@@ -28,6 +28,8 @@ from tinylab.uop.ops import UOp
 
 # Objects that are looked into: more are a data set rather than a model.
 _MOST = 10_000
+# Values that are worked out of nothing get memory up to so many elements.
+_MOST_NUMBERS = 1 << 24
 _OURS = __name__.split(".")[0]
 
 
@@ -145,7 +147,8 @@ def found_before(roots: Sequence[tuple[str, Any]]) -> list[tuple[Place, Set[Buff
     """The tensors that a function is about to find, with the memory that they stand on.
 
     Writes that wait are done, and gradients computed, so that what the function adds to has a place
-    in memory. So has what is worked out of memory: that may be overwritten before a replay.
+    in memory. So has what is worked out of memory, which may be overwritten before a replay; and
+    what is worked out of nothing, which may be written to itself.
     """
     places = places_below(roots)
     waiting = [(p, x) for p in places if (x := to_store(p.tensor.uop)) is not None]
@@ -153,7 +156,7 @@ def found_before(roots: Sequence[tuple[str, Any]]) -> list[tuple[Place, Set[Buff
     if first:
         first[0].realize(*first[1:])
     for p, _ in waiting:
-        if _memory_read(p.tensor):
+        if _memory_read(p.tensor) or p.tensor.uop.max_numel() <= _MOST_NUMBERS:
             # The function says so itself if it needs what cannot be computed.
             with contextlib.suppress(*FAILURES):
                 p.tensor.realize()
@@ -221,7 +224,7 @@ class Watched:
         known: dict[Any, int] = {}
         for p in places:
             memory = _memory_read(p.tensor)
-            if memory.isdisjoint(used):
+            if memory and memory.isdisjoint(used):
                 continue
             at = p.root
             for get, key in p.steps:
@@ -233,7 +236,8 @@ class Watched:
             if p.steps:
                 last = self._seen[at - roots]
                 last.ref, last.memory, last.words = weakref.ref(p.tensor), memory, p.words
-                last.uop = p.tensor.uop if to_store(p.tensor.uop) is None else None
+                stays = not memory or to_store(p.tensor.uop) is None
+                last.uop = p.tensor.uop if stays else None
 
     def check(self, roots: Iterable[Any]) -> None:
         """Hold what is there now against what was captured.
@@ -252,10 +256,12 @@ class Watched:
 
     def _look(self, s: _Seen, x: Any) -> None:
         """Whether another tensor, or another node of the same one, lies in the same memory."""
+        if not s.memory and s.ref is not None and s.ref() is not x:
+            return  # as with a number that is bound anew
         if is_tensor(x):
             if s.uop is None and s.ref is not None and s.ref() is x:
                 return  # it was worked out inside, from what it stood on
-            if s.uop is not None and memory_below([x]) == s.memory:
+            if s.uop is not None and s.memory and memory_below([x]) == s.memory:
                 return
         word = "is another tensor than" if is_tensor(x) else "is no tensor any more as it was"
         is_same = s.ref is not None and s.ref() is x

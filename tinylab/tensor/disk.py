@@ -114,12 +114,47 @@ def _copied(x: UOp, device: str) -> UOp | None:
         return x
     window = window_of(x)
     if window is None:
-        return None
+        return _box(x, device) if x.op is Ops.SHRINK else None
     count = math.prod(x.shape)
     if count == 0:
         return UOp.const(0, x.dtype)._expand_front(tuple(x.shape))
     piece = UOp.from_buffer(window.view(count, x.dtype))
     return piece.copy_to_device(device)._reshape(tuple(x.shape))
+
+
+def _box(x: UOp, device: str) -> UOp | None:
+    """What stands for a box with gaps: copies of its rows, or of what lies around many rows.
+
+    file.reshape(64, n)[4:6, :2] -> two copies of two elements; None for what is no window below.
+    """
+    whole, starts, sizes = x.src[0].shape, node_to_shape(x.src[1]), x.shape
+    known = all(isinstance(n, int) for n in (*whole, *starts, *sizes))
+    if not known or 0 in sizes or window_of(x.src[0]) is None:
+        return None
+    last = max(i for i, n in enumerate(sizes) if n != whole[i])  # the rows are whole behind it
+    cut = next(i for i, n in enumerate(sizes) if n != 1)
+    if math.prod(sizes[:last]) > _MOST_ROWS:
+        size = (*sizes[: cut + 1], *whole[cut + 1 :])
+        if size == whole:
+            return None
+        around = x.src[0]._shrink((*starts[: cut + 1], *(0 for _ in whole[cut + 1 :])), size)
+        return moved(
+            around._shrink((*(0 for _ in starts[: cut + 1]), *starts[cut + 1 :]), sizes), device
+        )
+    rows = [
+        moved(
+            x.src[0]._shrink(
+                (*starts[:cut], starts[cut] + i, *starts[cut + 1 :]),
+                (*sizes[:cut], 1, *sizes[cut + 1 :]),
+            ),
+            device,
+        )
+        for i in range(sizes[cut])
+    ]
+    return rows[0].cat(*rows[1:], dim=cut)
+
+
+_MOST_ROWS = 256
 
 
 def viewed(x: UOp) -> Buffer | None:

@@ -279,6 +279,7 @@ def own_memory(tensors: Sequence[Tensor]) -> None:
         if not all(may_write(root) for root, _ in families_of(t)):
             ensure_stored(t)
             t.realize()
+            own_if_new(t)
 
 
 def _note_writes(done: Aftermath, heard: Heard) -> None:
