@@ -403,3 +403,36 @@ def test_a_bare_number_is_no_target(target, what):
     with pytest.raises(GradientError, match=f"cannot take gradient wrt {what} is no place") as e:
         (Tensor([1.0, 2.0]) * number).sum().gradient(number)
     assert "is_param_() makes it one" in str(e.value)
+
+
+def _largest_of_a_difference(x):
+    z = x.cat(x * x, dim=0)
+    return (z - z.mean(0, keepdim=True)).max(0)
+
+
+def _largest_after_a_norm(x):
+    return x.reshape(1, -1).cat((x * x).reshape(1, -1), dim=1).layernorm().max(1)
+
+
+def _smallest(x):
+    return -_largest_of_a_difference(-x)
+
+
+def _pooled(x):
+    z = (x * x + x * 3).cat(x, dim=0)
+    return z.reshape(1, 1, 4, -1).max_pool2d(2)
+
+
+@pytest.mark.parametrize("noopt", [0, 1])
+@pytest.mark.parametrize(
+    "largest", [_largest_of_a_difference, _largest_after_a_norm, _smallest, _pooled]
+)
+def test_the_gradient_of_a_maximum_finds_what_is_worked_out_again(largest, noopt):
+    for seed in range(30):
+        array = np.random.default_rng(seed).uniform(-1, 1, (4, 1)).astype(np.float32)
+        x = Tensor(array)
+        with Context(NOOPT=noopt):
+            found = largest(x).sum().gradient(x)[0].numpy()
+            wide = Tensor(array, dtype="float64")
+            expected = largest(wide).sum().gradient(wide)[0].numpy()
+        np.testing.assert_allclose(found, expected, atol=2e-2)

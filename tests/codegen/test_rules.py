@@ -12,7 +12,7 @@ from tinylab.codegen.add_loads import pm_add_loads
 from tinylab.codegen.barriers import pm_barriers
 from tinylab.codegen.coalesce import pm_coalesce
 from tinylab.codegen.collapse_loads import pm_collapse_loads
-from tinylab.codegen.decompose_ops import decompositions, pm_decompose_ops
+from tinylab.codegen.decompose_ops import decompositions, pm_decompose_ops, pm_fuse_products
 from tinylab.codegen.exact_exp import pm_exact_exp
 from tinylab.codegen.expand_lanes import LanePlan, pm_expand_lanes
 from tinylab.codegen.fast_division import pm_fast_division
@@ -254,8 +254,11 @@ TABLES: list[tuple[PatternMatcher, dict[str, Case]]] = [
             ),
             "subtract": Case([XL - Y.load(), K - J], [XL + Y.load() * -2.0, XL + Y.load()]),
             "divide": Case([XL / Y.load()], [XL * Y.load(), XL.reciprocal()]),
-            "fuse": Case([XL * Y.load() + 1.0], [K * J + 1, XL + 1.0]),
         },
+    ),
+    (
+        pm_fuse_products,
+        {"fuse": Case([XL * Y.load() + 1.0], [K * J + 1, XL + 1.0], ctx=frozenset())},
     ),
 ]
 ALL = [(pm, name, case) for pm, cases in TABLES for name, case in cases.items()]

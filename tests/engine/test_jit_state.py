@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -190,3 +191,79 @@ def test_a_view_that_was_parted_from_what_a_capture_read_is_told(
         step(_one())
     assert "a view keeps its value" in str(e.value.help)
     assert (v.tolist(), s.tolist()) == (old, [11, 12])
+
+
+WITHOUT_MEMORY: dict[str, Callable[[], Tensor]] = {
+    "positions": lambda: Tensor.arange(4).float(),
+    "whole positions": lambda: Tensor.arange(4),
+    "identity": lambda: Tensor.eye(4)[1],
+    "padded": lambda: Tensor.ones(2).pad(((1, 1),)),
+    "joined": lambda: Tensor.cat(Tensor.ones(2), Tensor.zeros(2)),
+    "spread": lambda: Tensor.full((4,), 2.0, buffer=False),
+    "full": lambda: Tensor.full((4,), 2.0),
+}
+BETWEEN: dict[str, Callable[[Tensor, int], object]] = {
+    "assign": lambda n, i: n.assign(n * 0 + i),
+    "add": lambda n, i: n.__iadd__(i),
+    "set": lambda n, i: n.__setitem__(1, i),
+}
+
+
+@pytest.mark.parametrize("devices", [None, "CPU:1", ("CPU", "CPU:1")], ids=str)
+@pytest.mark.parametrize("how", BETWEEN)
+@pytest.mark.parametrize("make", WITHOUT_MEMORY)
+def test_writes_to_state_that_was_made_of_nothing_are_seen(
+    make: str, how: str, devices: Any
+) -> None:
+    def run(jit: int) -> list[Any]:
+        with Context(JIT=jit):
+            state = WITHOUT_MEMORY[make]()
+            state = state if devices is None else state.to(devices)
+            scaled, found = TinyJit(lambda x: x * state), []
+            for i in range(6):
+                if i >= 3:
+                    BETWEEN[how](state, i)
+                x = Tensor([1.0, 2.0, 3.0, 4.0])
+                x = x if devices is None else x.to(devices)
+                found.append(scaled(x.clone().realize()).tolist())
+            return found
+
+    assert run(1) == run(0)
+
+
+def test_a_number_that_is_written_between_replays_is_refused() -> None:
+    number = Tensor(2.0)
+    scaled = TinyJit(lambda x: x * number)
+    for _ in range(3):
+        assert scaled(Tensor([1.0, 2.0]).realize()).tolist() == [2, 4]
+    number += 1
+    with pytest.raises(JitError, match="number is another tensor than when"):
+        scaled(Tensor([1.0, 2.0]).realize())
+
+
+SHARED: dict[str, Callable[[Tensor], Tensor]] = {
+    "joined": lambda s: Tensor.cat(s),
+    "padded": lambda s: s.pad(((0, 0),)),
+    "summed": lambda s: s.reshape(4, 1).sum(1),
+    "turned": lambda s: Tensor.cat(s).flip(0).flip(0),
+    "stacked": lambda s: Tensor.stack(s)[0],
+}
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_a_value_that_shares_the_memory_of_state_is_written_elsewhere(shared: str) -> None:
+    def run(jit: int) -> tuple[list[Any], Any, Any]:
+        with Context(JIT=jit):
+            s, a = Tensor([5, 1, 2, 3]).realize(), Tensor([0, 0, 0, 0]).realize()
+
+            def step(x: Tensor) -> Tensor:
+                p = SHARED[shared](s)
+                p += 1
+                a.assign(p)
+                return s * 2 + x
+
+            jitted = TinyJit(step)
+            found = [jitted(Tensor([i]).clone().realize()).tolist() for i in range(5)]
+            return found, s.tolist(), a.tolist()
+
+    assert run(1) == run(0)

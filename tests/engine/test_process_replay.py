@@ -74,6 +74,12 @@ def test_what_cannot_be_made_here_is_an_error_or_skipped(tmp_path: Path) -> None
     path.write_text("nonsense\n")
     with pytest.raises(TraceError, match=r"line 1 of .* is no kernel"):
         list(process_replay.replay(path))
+    for raw in (b'{"a": 1}\n', b"[]\n", b"\xff\xfe\x00"):
+        path.write_bytes(raw)
+        with pytest.raises(TraceError, match=r"line 1 of .* is no kernel"):
+            list(process_replay.replay(path))
+    with pytest.raises(TraceError, match="is no file"):
+        list(process_replay.replay(tmp_path))
     with pytest.raises(TraceError, match="there is no record"):
         list(process_replay.replay(tmp_path / "none"))
 

@@ -9,13 +9,14 @@ Division by zero gives 0 and INT_MIN / -1 gives INT_MIN: CDIV and CMOD of every 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from typing import TYPE_CHECKING
 
 from tinylab.codegen.fast_division import FAST_DIVISION
 from tinylab.dtype import dtypes
 from tinylab.helpers.context import DISABLE_FAST_IDIV
 from tinylab.opcodes import Ops
+from tinylab.uop.compared import compared_values
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 if TYPE_CHECKING:
@@ -124,9 +125,9 @@ def divide(x: UOp, y: UOp) -> UOp:
     return x.alu(Ops.FDIV, y)
 
 
-def fuse(a: UOp, b: UOp, c: UOp, u: UOp) -> UOp | None:
-    """a*b + c of floats as one operation."""
-    if not dtypes.is_float(u.dtype) or u.dtype.itemsize < 4 or c.op is Ops.MUL:
+def fuse(ctx: Set[UOp], a: UOp, b: UOp, c: UOp, u: UOp) -> UOp | None:
+    """a*b + c of floats as one operation; ctx: values that keep their two roundings."""
+    if not dtypes.is_float(u.dtype) or u.dtype.itemsize < 4 or c.op is Ops.MUL or u in ctx:
         return None
     return UOp(Ops.MULACC, u.dtype, (a, b, c))
 
@@ -181,14 +182,15 @@ def _table(lacking: frozenset[Ops], native: frozenset[Ops], fast: bool) -> Patte
     for op, rules in ((Ops.FLOORDIV, _FLOOR), (Ops.THREEFRY, _THREEFRY)):
         if op in lacking:
             rows += rules
-    for op, rules in ((Ops.SUB, _SUB), (Ops.FDIV, _FDIV), (Ops.MULACC, _MULACC)):
+    for op, rules in ((Ops.SUB, _SUB), (Ops.FDIV, _FDIV)):
         if op in native:
             rows += rules
     return PatternMatcher(rows)
 
 
 # All rows, for catalogues and tests.
-pm_decompose_ops = PatternMatcher([*_FLOOR, *_THREEFRY, *_SHIFTS, *_SUB, *_FDIV, *_MULACC])
+pm_decompose_ops = PatternMatcher([*_FLOOR, *_THREEFRY, *_SHIFTS, *_SUB, *_FDIV])
+pm_fuse_products = PatternMatcher([*_MULACC])
 
 
 def decompositions(native: Collection[Ops]) -> PatternMatcher:
@@ -201,4 +203,9 @@ def for_target(sink: UOp, ren: Renderer) -> UOp:
     """The kernel in the operations of a target."""
     from tinylab.uop.ops import graph_rewrite
 
-    return graph_rewrite(sink, decompositions(ren.code_for_op), name="decompose_ops")
+    done = graph_rewrite(sink, decompositions(ren.code_for_op), name="decompose_ops")
+    if Ops.MULACC not in ren.code_for_op:
+        return done
+    # Root first, so that the nodes are those that were looked at.
+    exact = compared_values(done.toposort())
+    return graph_rewrite(done, pm_fuse_products, exact, bottom_up=True, name="fuse_products")

@@ -52,6 +52,7 @@ from tinylab.renderer.llvm_types import (
 )
 from tinylab.renderer.llvm_writer import Row, Value, Writer, named, scalar
 from tinylab.target import Target
+from tinylab.uop.compared import compared_values
 from tinylab.uop.infer import promote
 from tinylab.uop.ops import UOp
 
@@ -104,6 +105,7 @@ class _Body:
 
     def _look_ahead(self) -> None:
         """What the text of a uop depends on but only later uops tell."""
+        exact = compared_values(self.uops)
         for u in self.uops:
             if u.op in (Ops.LOAD, Ops.STORE):
                 buffer = buffer_of(u.src[0])
@@ -113,7 +115,7 @@ class _Body:
                 self.targets.add(_inner(u.src[0]))
                 if len(u.src) > 2:
                     self.loose |= {u.src[0], _inner(u.src[0])}
-            if u.op in (Ops.ADD, Ops.SUB) and u.dtype.kind == "float":
+            if u.op in (Ops.ADD, Ops.SUB) and u.dtype.kind == "float" and u not in exact:
                 factors = {s for s in u.src if s.op is Ops.MUL}
                 self.products |= factors
                 if factors:
