@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Before tinylab is imported: it reads its settings once. Worker processes of a run share nothing.
-os.environ.setdefault("SPEC", "1")
 os.environ.setdefault("NO_COLOR", "1")
 _CACHE = tempfile.TemporaryDirectory(prefix="tinylab-tests-")
 os.environ["CACHEDB"] = os.path.join(_CACHE.name, "cache.db")

@@ -52,6 +52,9 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "numpy has no arrays of shape (0, 18446744073709551616): Maximum allowed dimension exceeded": (
         lambda: Tensor.zeros(0, 2**64).numpy()
     ),
+    "cross_entropy: no classes in logits (3, 0)": (
+        lambda: Tensor.zeros(3, 0).cross_entropy(Tensor([0, 0, 0]))
+    ),
     "(set(),) is no shape": lambda: ONES(3).shrink_to(set()),  # type: ignore[arg-type]
     "roll needs an axis, not shape ()": lambda: Tensor(1.0).roll(0, -1),
     "stride=() is for 0 spatial axes, not 2": lambda: ONES(1, 1, 4, 4).max_pool2d(2, stride=()),

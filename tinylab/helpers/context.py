@@ -283,7 +283,7 @@ TRACK_MATCH_STATS = ContextVar(
 NO_COLOR = ContextVar("NO_COLOR", 0, "no colours in printed text")
 
 # *** checks
-SPEC = ContextVar("SPEC", 0, "check 1 graphs between stages, 2 every node, 3 shapes, 4 text")
+SPEC = ContextVar("SPEC", 1, "check 1 graphs between stages, 2 every node, 3 shapes, 4 text")
 CHECK_OOB = ContextVar(
     "CHECK_OOB",
     0,

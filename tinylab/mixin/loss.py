@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tinylab.dtype import dtypes, least_upper_float
 from tinylab.errors import OperandError, ShapeError
-from tinylab.mixin.base import ReductionStr, shape_text
+from tinylab.mixin.base import ReductionStr, same_size, shape_text
 from tinylab.mixin.norm import NormMixin
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ class LossMixin(NormMixin):
             raise OperandError(f"{label_smoothing=} must be in [0, 1]")
         axis = self._sized_axis(0 if self.ndim == 1 else 1, "cross_entropy")
         classes = self.shape[axis]
+        if same_size(classes, 0):
+            raise ShapeError(f"cross_entropy: no classes in logits {shape_text(self.shape)}")
         if Y.ndim == self.ndim and Y.shape == self.shape:
             target = Y
         elif Y.shape == (*self.shape[:axis], *self.shape[axis + 1 :]):
