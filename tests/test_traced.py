@@ -535,3 +535,27 @@ def test_a_function_within_reads_what_the_outer_one_made(dtype):
     assert outer(x).tolist() == [13, 26]
     if dtype == "float32":
         assert outer(x).sum().gradient(x)[0].tolist() == [13, 13]
+
+
+@pytest.mark.parametrize("precompile", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_write_that_waits_is_done_once(dtype, precompile):
+    w = Tensor([1, 2], dtype=dtype).realize()
+    w += 1
+    seen = w * 10
+    scaled = function(lambda x: x * w + seen, allow_implicit=True, precompile=precompile)
+    x = Tensor([1, 1], dtype=dtype)
+    assert [scaled(x).tolist() for _ in range(3)] == [[22, 33]] * 3
+    assert w.tolist() == [2, 3]
+    w += 1
+    assert scaled(x).tolist() == [23, 34]
+    assert w.tolist() == [3, 4]
+
+
+def test_a_call_of_what_waits_for_a_write_does_not_write():
+    w = Tensor([1.0, 2.0]).realize()
+    w += 1
+    a, b = w * 2, w * 3
+    a.callify()
+    b.callify()
+    assert (a.tolist(), b.tolist(), w.tolist()) == ([4, 6], [6, 9], [2, 3])

@@ -177,13 +177,17 @@ def _closed_over(body: UOp, held: Collection[UOp], params: Collection[UOp]) -> l
     """What a body reads without being given it: values of tensors from outside, and buffers.
 
     A value that is not in memory yet is one too, or a gradient would not find its tensor. So is
-    what is made of the parameters of a function around this one: here they have other numbers.
+    what waits for a write, which each call would do again; and what is made of the parameters of a
+    function around this one, which have other numbers here.
     """
-    foreign: set[UOp] = set()
+    outer: set[UOp] = set()
     for u in body.toposort(enter_calls=False):
-        if (u.op is Ops.PARAM and u not in params) or not foreign.isdisjoint(u.src):
-            foreign.add(u)
-    whole = {u for u in held if u in foreign or _may_be_target(u)}
+        is_outer = (u.op is Ops.AFTER and not u.is_bound_var) or (
+            u.op is Ops.PARAM and u not in params
+        )
+        if is_outer or not outer.isdisjoint(u.src):
+            outer.add(u)
+    whole = {u for u in held if u in outer or _may_be_target(u)}
     order = body.toposort(lambda u: u not in whole, enter_calls=False)
     found = {s for u in order for s in u.src if s in whole}
     return [

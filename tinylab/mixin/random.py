@@ -61,7 +61,8 @@ class RandomMixin(ConvMixin):
         # Each part has a key of its own, and all but the last are equally long.
         start = place // _MOST_WORDS * _MOST_WORDS
         last = num - 1 - (num - 1) % _MOST_WORDS
-        half = (start < last).where(-(-_MOST_WORDS // 2), -(-(num - last) // 2))
+        full, rest = (cls.const(-(-n // 2), dtypes.uint64) for n in (_MOST_WORDS, num - last))
+        half = (start < last).where(full, rest)
         return cls._words_of((first + start).threefry(whole), place - start, half)
 
     @classmethod

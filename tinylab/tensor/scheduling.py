@@ -9,6 +9,7 @@ from tinylab.engine.linear import deferred
 from tinylab.errors import OperandError, ScheduleError
 from tinylab.helpers.arguments import shown
 from tinylab.schedule import callify
+from tinylab.schedule.effects import is_write
 from tinylab.tensor.held import live
 from tinylab.tensor.sharding import TensorSharding
 from tinylab.uop.ops import UOp
@@ -69,7 +70,14 @@ class TensorScheduling(TensorSharding):
         return self._from_uop(call.gettuple(0))
 
     def callify(self, *lst: Self) -> Self:
-        """These tensors as results of one call whose body names its inputs by number."""
+        """These tensors as results of one call whose body names its inputs by number.
+
+        Writes that wait are done first: each run of the body would do them again.
+        """
+        nodes = UOp.sink(self.uop, *(t.uop for t in lst)).toposort(enter_calls=False)
+        writes = [self._from_uop(x) for x in nodes if is_write(x)]
+        if writes:
+            writes[-1].realize(*writes[:-1])
         called = callify(UOp.maketuple(self.uop, *(t.uop for t in lst)))
         call = called.body.call(*called.inputs, name="callify")
         for n, t in enumerate((self, *lst)):
