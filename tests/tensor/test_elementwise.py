@@ -444,3 +444,19 @@ def test_the_larger_zero_is_the_positive_one(device: str) -> None:
     assert [math.copysign(1, v) for v in x.maximum(-x).tolist()] == [1, 1, 1]
     assert [math.copysign(1, v) for v in x.copysign(-1.0).tolist()] == [-1, -1, -1]
     assert [math.copysign(1, v) for v in x.copysign(1.0).tolist()] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_elementwise_values_have_the_same_bits_in_every_kernel(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        x, w, b = (rng.uniform(-1, 1, (4, 16)).astype(dtype) for _ in range(3))
+        y = Tensor(x) * Tensor(w) + Tensor(b)
+        exact = x * w + b
+        largest = y.max(1, keepdim=True)
+        assert ((largest - y) >= 0).all().item()
+        assert (y.realize() == largest.realize()).sum().item() == 4
+        np.testing.assert_array_equal(y.numpy(), exact)
+        np.testing.assert_array_equal(
+            (y.relu() - y * 2 + x).numpy(), np.maximum(exact, 0) - exact * 2 + x
+        )

@@ -9,14 +9,13 @@ Division by zero gives 0 and INT_MIN / -1 gives INT_MIN: CDIV and CMOD of every 
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Set
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tinylab.codegen.fast_division import FAST_DIVISION
-from tinylab.dtype import dtypes
+from tinylab.dtype import AddrSpace, dtypes
 from tinylab.helpers.context import DISABLE_FAST_IDIV
-from tinylab.opcodes import Ops
-from tinylab.uop.compared import compared_values
+from tinylab.opcodes import GroupOp, Ops
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
 
 if TYPE_CHECKING:
@@ -125,11 +124,26 @@ def divide(x: UOp, y: UOp) -> UOp:
     return x.alu(Ops.FDIV, y)
 
 
-def fuse(ctx: Set[UOp], a: UOp, b: UOp, c: UOp, u: UOp) -> UOp | None:
-    """a*b + c of floats as one operation; ctx: values that keep their two roundings."""
-    if not dtypes.is_float(u.dtype) or u.dtype.itemsize < 4 or c.op is Ops.MUL or u in ctx:
+def fuse(a: UOp, b: UOp, c: UOp, u: UOp) -> UOp | None:
+    """a*b + the running value of a reduction as one operation.
+
+    No other sum: what is worked out again in another kernel has to get the same bits there.
+    """
+    if not dtypes.is_float(u.dtype) or u.dtype.itemsize < 4 or not is_running_value(c):
         return None
     return UOp(Ops.MULACC, u.dtype, (a, b, c))
+
+
+def is_running_value(c: UOp) -> bool:
+    """Whether a value is what a register holds."""
+    while c.op in GroupOp.Movement or c.op is Ops.INDEX:
+        c = c.src[0]
+    return c.op is Ops.LOAD and c.src[0].addrspace is AddrSpace.REG
+
+
+def unfuse(a: UOp, b: UOp, c: UOp) -> UOp:
+    """mulacc(a, b, c) with two roundings."""
+    return a * b + c
 
 
 def shift_narrow_product(a: UOp, b: UOp, s: UOp, u: UOp) -> UOp | None:
@@ -171,8 +185,10 @@ _FDIV = (Rule("divide", "x * (1/y) -> x / y",
 _SHIFTS = (Rule("shift_narrow_product", "(a*b) >> s of 64 bits -> of 32",
                 UPat(Ops.SHR, src=(UPat(Ops.MUL, src=(A, B)), UPat.cvar("s")), name="u"),
                 shift_narrow_product),)
-_MULACC = (Rule("fuse", "a*b + c -> mulacc(a, b, c)",
+_MULACC = (Rule("fuse", "a*b + acc -> mulacc(a, b, acc)",
                 UPat(Ops.ADD, src=[UPat(Ops.MUL, src=(A, B)), C], name="u"), fuse),)
+_UNFUSE = (Rule("unfuse", "mulacc(a, b, c) -> a*b + c",
+                UPat(Ops.MULACC, src=(A, B, C)), unfuse),)
 # fmt: on
 
 
@@ -182,15 +198,17 @@ def _table(lacking: frozenset[Ops], native: frozenset[Ops], fast: bool) -> Patte
     for op, rules in ((Ops.FLOORDIV, _FLOOR), (Ops.THREEFRY, _THREEFRY)):
         if op in lacking:
             rows += rules
-    for op, rules in ((Ops.SUB, _SUB), (Ops.FDIV, _FDIV)):
+    rows += () if Ops.MULACC in native else _UNFUSE
+    for op, rules in ((Ops.SUB, _SUB), (Ops.FDIV, _FDIV), (Ops.MULACC, _MULACC)):
         if op in native:
             rows += rules
     return PatternMatcher(rows)
 
 
 # All rows, for catalogues and tests.
-pm_decompose_ops = PatternMatcher([*_FLOOR, *_THREEFRY, *_SHIFTS, *_SUB, *_FDIV])
-pm_fuse_products = PatternMatcher([*_MULACC])
+pm_decompose_ops = PatternMatcher(
+    [*_FLOOR, *_THREEFRY, *_SHIFTS, *_SUB, *_FDIV, *_MULACC, *_UNFUSE]
+)
 
 
 def decompositions(native: Collection[Ops]) -> PatternMatcher:
@@ -203,9 +221,4 @@ def for_target(sink: UOp, ren: Renderer) -> UOp:
     """The kernel in the operations of a target."""
     from tinylab.uop.ops import graph_rewrite
 
-    done = graph_rewrite(sink, decompositions(ren.code_for_op), name="decompose_ops")
-    if Ops.MULACC not in ren.code_for_op:
-        return done
-    # Root first, so that the nodes are those that were looked at.
-    exact = compared_values(done.toposort())
-    return graph_rewrite(done, pm_fuse_products, exact, bottom_up=True, name="fuse_products")
+    return graph_rewrite(sink, decompositions(ren.code_for_op), name="decompose_ops")

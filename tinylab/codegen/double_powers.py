@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tinylab.codegen.transcendental import EXP2_POLY, F64, clamp, polynomial, scale
+from tinylab.codegen.transcendental import EXP2_POLY, F64, clamp, fma, polynomial, scale
 from tinylab.dtype import dtypes
 from tinylab.uop.ops import UOp
 
@@ -47,7 +47,7 @@ def exp2_of_product(y: UOp, x: UOp) -> UOp:
     upper = clamp(upper, *F64.exp2_range)
     shifted = (upper + lower) + F64.to_nearest
     rest = (upper - (shifted - F64.to_nearest)) + lower
-    return scale(rest * polynomial(rest, EXP2_POLY[dtypes.float64]) + 1.0, shifted, F64)
+    return scale(fma(rest, polynomial(rest, EXP2_POLY[dtypes.float64]), 1.0), shifted, F64)
 
 
 def _upper(x: UOp) -> UOp:

@@ -119,8 +119,14 @@ def polynomial(x: UOp, coefficients: tuple[float, ...]) -> UOp:
     """Horner's rule, highest power first."""
     found = x.const_like(coefficients[0])
     for c in coefficients[1:]:
-        found = found * x + c
+        found = fma(found, x, c)
     return found
+
+
+def fma(a: UOp, b: UOp | float, c: UOp | float) -> UOp:
+    """a*b + c, rounded once where the target can."""
+    b, c = (v if isinstance(v, UOp) else a.const_like(v) for v in (b, c))
+    return UOp(Ops.MULACC, a.dtype, (a, b, c))
 
 
 # *** exponentials
@@ -134,7 +140,7 @@ def exp2(x: UOp, u: UOp) -> UOp | None:
     x = clamp(x, *layout.exp2_range)
     shifted = x + layout.to_nearest
     rest = x - (shifted - layout.to_nearest)
-    found = rest * polynomial(rest, EXP2_POLY[x.dtype]) + 1.0
+    found = fma(rest, polynomial(rest, EXP2_POLY[x.dtype]), 1.0)
     return scale(found, shifted, layout)
 
 
@@ -145,11 +151,11 @@ def exp(x: UOp, c: UOp) -> UOp | None:
         return None
     times = exponent_scale(c)
     x = clamp(x if times == 1 else x * times, *layout.exp_range)
-    shifted = x * LOG2_E + layout.to_nearest
+    shifted = fma(x, LOG2_E, layout.to_nearest)
     n = shifted - layout.to_nearest
     high, low = layout.ln2
-    rest = (x - n * high) - n * low
-    found = (rest * rest) * polynomial(rest, EXP_POLY[x.dtype]) + rest + 1.0
+    rest = fma(n, -low, fma(n, -high, x))
+    found = fma(rest * rest, polynomial(rest, EXP_POLY[x.dtype]), rest) + 1.0
     return scale(found, shifted, layout)
 
 
@@ -217,9 +223,9 @@ def log2(x: UOp, u: UOp) -> UOp | None:
 def _log2_near_one(m: UOp, whole: UOp, layout: Layout) -> UOp:
     f = m - 1.0
     if layout is F32:
-        return f * polynomial(f, LOG2_POLY_F32) + whole
+        return fma(f, polynomial(f, LOG2_POLY_F32), whole)
     s = f / (f + 2.0)
-    return s * polynomial(s * s, LOG2_POLY_F64) + whole
+    return fma(s, polynomial(s * s, LOG2_POLY_F64), whole)
 
 
 # *** sine and cosine
@@ -265,25 +271,25 @@ def _turned(size: UOp) -> tuple[UOp, UOp, UOp]:
     quarter = small.where(quarter, large_quarter)
     rest = small.where(rest, large_rest).cast(size.dtype)
     z = rest * rest
-    sine = rest * z * polynomial(z, SIN_POLY[size.dtype]) + rest
-    cosine = z * z * polynomial(z, COS_POLY[size.dtype]) + (1.0 - z * 0.5)
+    sine = fma(rest * z, polynomial(z, SIN_POLY[size.dtype]), rest)
+    cosine = fma(z * z, polynomial(z, COS_POLY[size.dtype]), fma(z, -0.5, 1.0))
     return quarter, sine, cosine
 
 
 def _small_angle(size: UOp) -> tuple[UOp, UOp]:
     """(quarter turns, the rest) of a moderate angle, in double."""
     x = size.cast(dtypes.float64)
-    shifted = x * (2.0 / math.pi) + F64.to_nearest
+    shifted = fma(x, 2.0 / math.pi, F64.to_nearest)
     n = shifted - F64.to_nearest
     first, second = x - n * HALF_PI[0], n * HALF_PI[1]  # both exact
-    rest, third = first - second, n * HALF_PI[2]
+    rest = first - second
     quarter = shifted.bitcast(dtypes.int64).cast(dtypes.int32)
     if size.dtype is dtypes.float32:
-        return quarter, rest - third
+        return quarter, fma(n, -HALF_PI[2], rest)
     # A double needs what the difference rounded off, too (Knuth's sum of two numbers).
     back = first - rest
     lost = (first - (rest + back)) + (back - second)
-    return quarter, rest + (lost - third)
+    return quarter, rest + fma(n, -HALF_PI[2], lost)
 
 
 # *** types

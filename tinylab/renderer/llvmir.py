@@ -52,7 +52,6 @@ from tinylab.renderer.llvm_types import (
 )
 from tinylab.renderer.llvm_writer import Row, Value, Writer, named, scalar
 from tinylab.target import Target
-from tinylab.uop.compared import compared_values
 from tinylab.uop.infer import promote
 from tinylab.uop.ops import UOp
 
@@ -105,7 +104,7 @@ class _Body:
 
     def _look_ahead(self) -> None:
         """What the text of a uop depends on but only later uops tell."""
-        exact = compared_values(self.uops)
+        partial = _parts_of_sums(self.uops)
         for u in self.uops:
             if u.op in (Ops.LOAD, Ops.STORE):
                 buffer = buffer_of(u.src[0])
@@ -115,8 +114,8 @@ class _Body:
                 self.targets.add(_inner(u.src[0]))
                 if len(u.src) > 2:
                     self.loose |= {u.src[0], _inner(u.src[0])}
-            if u.op in (Ops.ADD, Ops.SUB) and u.dtype.kind == "float" and u not in exact:
-                factors = {s for s in u.src if s.op is Ops.MUL}
+            if u.op is Ops.ADD and u in partial:
+                factors = {s for s in u.src if s.op is Ops.MUL and s in partial}
                 self.products |= factors
                 if factors:
                     self.in_sums.add(u)
@@ -398,6 +397,31 @@ def _inner(target: UOp) -> UOp:
     while target.op is Ops.AFTER:
         target = target.src[0]
     return target
+
+
+def _parts_of_sums(uops: Sequence[UOp]) -> set[UOp]:
+    """What goes into the running value of a reduction and nowhere else.
+
+    How such sums are rounded is open: no other kernel has to get the same bits.
+    """
+    users: dict[UOp, list[UOp]] = {}
+    for u in uops:
+        for s in u.src:
+            users.setdefault(s, []).append(u)
+    found: set[UOp] = set()
+    for u in reversed(uops):
+        if u.dtype.kind != "float":
+            continue
+        if u.op is Ops.ADD and any(_is_accumulator(s) for s in u.src):
+            found.add(u)
+        elif u.op in (Ops.ADD, Ops.MUL) or u.op in _MOVE_LANES:
+            above = users.get(u, [])
+            if above and all(x in found and x.op is not Ops.MUL for x in above):
+                found.add(u)
+    return found
+
+
+_MOVE_LANES = GroupOp.Movement | {Ops.INDEX, Ops.STACK}
 
 
 def _is_accumulator(u: UOp) -> bool:
