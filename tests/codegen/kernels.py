@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,11 +157,46 @@ def looked_up(m: int = 4, n: int = 4, k: int = 3, rows: int = 5) -> UOp:
     )
 
 
+def looked_up_by_sum(n: int = 16, rows: int = 5) -> UOp:
+    """A sum over a comparison whose term is itself looked up at a place that depends on the row."""
+    i, r = UOp.range(n, 0), UOp.range(rows, 1, REDUCE)
+    wanted = param(1, n, dtypes.int32).index(i)
+    place = param(2, rows, dtypes.int32).index(r.valid(r < rows - 1))
+    x = param(3, 4 * rows).index(place.cast(dtypes.weakint) % 4 * rows + r)
+    found = r.cast(dtypes.int32).eq(wanted).where(x, 0.0).reduce(r)
+    return sink(param(0, n).index(i).store(found).end(i))
+
+
+def picked_over_product(n: int = 6, rows: int = 5) -> UOp:
+    """A sum that picks, with a product over the same range inside."""
+    i, r = UOp.range(n, 0), UOp.range(rows, 1, REDUCE)
+    wanted = param(1, n, dtypes.int32).index(i)
+    product = param(2, rows).index(r).reduce(r, arg=Ops.MUL)
+    x = param(3, n * rows).index(i * rows + r) * product
+    found = r.cast(dtypes.int32).eq(wanted).where(x, 0.0).reduce(r)
+    return sink(param(0, n).index(i).store(found).end(i))
+
+
+def shifted(n: int = 4, by: int = 2) -> UOp:
+    """Only one step of a tile stores anything."""
+    i = UOp.range(n, 0)
+    place = (i * 2 - by).valid((i >= by // 2) & (i < by // 2 + 1))
+    return sink(param(0, 1).index(place).store(param(1, n).index(i)).end(i))
+
+
 def arange(n: int = 9) -> UOp:
     """Counted by a sum over a comparison."""
     i, r = UOp.range(n, 0), UOp.range(n, 1, REDUCE)
     steps = (r < i + 1).where(UOp.const(2, dtypes.int32), UOp.const(0, dtypes.int32)).reduce(r)
     return sink(param(0, n, dtypes.int32).index(i).store(steps + 1).end(i))
+
+
+def sums_of_sums(m: int = 4, n: int = 5, k: int = 6) -> UOp:
+    """A reduce over two ranges with a reduce over one of them inside."""
+    i, r, s = UOp.range(m, 0), UOp.range(n, 1, REDUCE), UOp.range(k, 2, REDUCE)
+    x = param(1, m * n * k).index((i * n + r) * k + s)
+    total = (x * x.reduce(s)).reduce(r, s)
+    return sink(param(0, m).index(i).store(total).end(i))
 
 
 def integers(n: int = 24) -> UOp:
@@ -193,6 +228,18 @@ def in_place(n: int = 16) -> UOp:
     return sink(a.index(i).store(a.index(i) * 2.0 + 1.0).end(i))
 
 
+def added_beside_sum(m: int = 4, n: int = 8) -> UOp:
+    """What is changed in place beside a sum is changed once, however the sum is spread."""
+    i, j, r = UOp.range(m, 0), UOp.range(m, 1), UOp.range(n, 2, REDUCE)
+    a, b, x = param(0, m * m), param(1, m * m), param(2, m * n)
+    place = i * m + j
+    total = x.index(i * n + r).reduce(r)
+    return sink(
+        a.index(place).store(a.index(place) + 1.0).end(i, j),
+        b.index(place).store(b.index(place) + total).end(i, j),
+    )
+
+
 def two_stores(n: int = 16) -> UOp:
     i = UOp.range(n, 0)
     x = param(2, n).index(i)
@@ -220,6 +267,11 @@ KERNELS: dict[str, Callable[[], UOp]] = {
     "two_sums": two_sums,
     "gather": gather,
     "looked_up": looked_up,
+    "looked_up_by_sum": looked_up_by_sum,
+    "picked_over_product": picked_over_product,
+    "shifted": shifted,
+    "sums_of_sums": sums_of_sums,
+    "added_beside_sum": added_beside_sum,
     "arange": arange,
     "integers": integers,
     "halves": halves,
@@ -254,8 +306,14 @@ def random_arrays(kernel: UOp, seed: int = 0) -> list[Array]:
     return found
 
 
-def run(kernel: UOp, arrays: Sequence[Array], device: str = "CPU") -> list[Array]:
+def run(
+    kernel: UOp,
+    arrays: Sequence[Array],
+    device: str = "CPU",
+    variables: Mapping[str, int] | None = None,
+) -> list[Array]:
     """The arrays after the kernel ran on a device."""
+    values = dict(variables or {})
     dev: Any = Device[device]
     program = do_to_program(kernel, dev.renderer, dev.compiler)
     info = program.arg
@@ -267,9 +325,9 @@ def run(kernel: UOp, arrays: Sequence[Array], device: str = "CPU") -> list[Array
         memory.append(opaque)
     dev.runtime(elf)(
         *memory,
-        global_size=info.launch_dims({})[0],
-        local_size=info.launch_dims({})[1],
-        vals=info.vals({}),
+        global_size=info.launch_dims(values)[0],
+        local_size=info.launch_dims(values)[1],
+        vals=info.vals(values),
     )
     found = []
     for array, opaque in zip(arrays, memory, strict=True):

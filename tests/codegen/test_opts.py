@@ -28,6 +28,7 @@ from tinylab.codegen import PASSES, SIMPLIFY, do_to_program, to_program
 from tinylab.codegen.opt import KernelOptError, Opt, OptOps
 from tinylab.codegen.opt.kernel import Scheduler
 from tinylab.device import Device
+from tinylab.dtype import AddrSpace, dtypes
 from tinylab.engine.linear import run_linear
 from tinylab.helpers.context import Context
 from tinylab.helpers.text import ansistrip
@@ -356,6 +357,43 @@ def test_places_in_memory_are_looked_up_for_lanes_of_two_axes(m: int, device: st
     for tried in ((unroll, rows, rows), (unroll, rows, columns), (rows, columns), (columns,)):
         tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=tried))
         assert_equal_arrays(run(tuned, arrays, device), wanted)
+
+
+@pytest.mark.parametrize("opt", [None, OptOps.GROUP, OptOps.GROUPTOP])
+def test_a_value_changed_in_place_beside_a_grouped_sum_is_changed_once(opt: OptOps | None) -> None:
+    kernel = KERNELS["added_beside_sum"]()
+    arrays = random_arrays(kernel)
+    wanted = [a.copy() for a in arrays]
+    run_kernel(kernel, wanted)
+    opts = () if opt is None else (Opt(opt, 0, 4),)
+    tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
+    assert_equal_arrays(run(tuned, arrays, "PYTHON"), wanted)
+
+
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_a_tile_of_which_one_lane_stores(device: str) -> None:
+    kernel = KERNELS["shifted"]()
+    tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=(Opt(OptOps.UPCAST, 0, 4),)))
+    arrays = [np.zeros(1, np.float32), np.arange(4, dtype=np.float32) + 5]
+    np.testing.assert_array_equal(run(tuned, arrays, device)[0], [6])
+
+
+def test_a_loop_that_carries_a_value_is_left_alone_when_it_is_taken_apart() -> None:
+    """r // 4 makes two loops of one: each carries the value."""
+    r = UOp.range(12, 0, AxisType.REDUCE)
+    acc = UOp.placeholder((1,), dtypes.float32, 0, AddrSpace.REG)
+    acc = acc.after(acc.index(0).store(0.0))
+    acc = acc.index(0).set(acc.after(r).index(0) + param(1, 15).index(r // 4 * 5 + r % 4), end=r)
+    kernel = sink(param(0, 1).index(0).store(acc.index(0)))
+    k = scheduler(kernel)
+    assert k.full_shape == [3, 4]
+    for axis in (0, 1):
+        with pytest.raises(KernelOptError, match="carries a value"):
+            k.apply_opt(Opt(OptOps.UNROLL, axis, 0))
+    x = np.arange(15, dtype=np.float32)
+    for device in ("CPU", "PYTHON"):
+        got = run(kernel, [np.zeros(1, np.float32), x], device)
+        np.testing.assert_array_equal(got[0], [x.reshape(3, 5)[:, :4].sum()])
 
 
 @pytest.mark.parametrize(("a", "b"), [(16, 16), (8, 8), (4, 16), (16, 4), (8, 3)])

@@ -105,10 +105,16 @@ TABLES: list[tuple[PatternMatcher, dict[str, Case]]] = [
             ),
             "store_once": Case(
                 [
-                    B.index(R).store(A.index(G)).end(R),
-                    UOp.group(B.index(R).store(A.index(G)), A.index(R).store(0.0)).end(R),
+                    UOp.sink(B.index(R).store(A.index(G)).end(R)),
+                    UOp.sink(B.index(0).store(A.index(G))),
+                    UOp.sink(UOp.group(B.index(R).store(A.index(G)), A.index(R).store(0.0)).end(R)),
+                    # Beside a reduce over the workgroup.
+                    UOp.sink(B.index(R).store(A.index(G)).end(R, G), A.index(R).store(0.0).end(R)),
                 ],
-                [B.index(R).store(A.index(G).reduce(G)).end(R)],
+                [
+                    UOp.sink(B.index(R).store(A.index(S).reduce(S)).end(R)),
+                    UOp.sink(B.index(R).store(A.index(G)).end(R, G)),
+                ],
                 "local",
             ),
         },

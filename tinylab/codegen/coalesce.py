@@ -225,11 +225,7 @@ def coalesce_load(ld: UOp, idx: UOp) -> UOp | None:
 def _gated_load(address: UOp, other: UOp, gate: UOp) -> UOp:
     if gate.op is Ops.CONST:
         return address.load() if gate.arg else broadcast_lanes(other, address.shape)
-    if gate.shape and not address.shape:
-        # One address, but not in all lanes: lane by lane.
-        place = broadcast_lanes(address.src[1], gate.shape)
-        address = address.src[0].index(place)
-    return address.load(other, gate)
+    return _in_lanes_of(gate, address).load(other, gate)
 
 
 def _full(x: UOp, width: int) -> UOp:
@@ -252,18 +248,24 @@ def coalesce_store(st: UOp, idx: UOp) -> UOp | None:
     values = _value_rows(st.src[1], rows)
     gates = rows.split(gate) if gate is not None else [None] * len(addresses)
     stores = [
-        a.store(v, g)
+        _gated_store(a, v, g)
         for a, v, g in zip(addresses, values, gates, strict=True)
         if g is None or g.op is not Ops.CONST or g.arg
     ]
-    return UOp.group(*(_plain(s) for s in stores)) if stores else UOp(Ops.NOOP)
+    return UOp.group(*stores) if stores else UOp(Ops.NOOP)
 
 
-def _plain(store: UOp) -> UOp:
-    """A store whose gate is always open has none."""
-    if len(store.src) == 3 and store.src[2].op is Ops.CONST:
-        return store.src[0].store(store.src[1])
-    return store
+def _gated_store(address: UOp, x: UOp, gate: UOp | None) -> UOp:
+    if gate is None or gate.op is Ops.CONST:
+        return address.store(x)
+    return _in_lanes_of(gate, address).store(x, gate)
+
+
+def _in_lanes_of(gate: UOp, address: UOp) -> UOp:
+    """One address lane by lane, where it is not reached in all lanes."""
+    if not gate.shape or address.shape:
+        return address
+    return address.src[0].index(broadcast_lanes(address.src[1], gate.shape))
 
 
 def _value_rows(x: UOp, rows: Rows) -> list[UOp]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tinylab.codegen.opt.strides import sum_terms, term_stride
-from tinylab.codegen.range_tools import rebuild_with, size_of
+from tinylab.codegen.range_tools import CLOSERS, rebuild_with, size_of
 from tinylab.dtype import dtypes
 from tinylab.opcodes import Ops
 from tinylab.uop.bounds import known_finite
@@ -183,9 +183,13 @@ def _load_at(a: UOp, rng: UOp, place: UOp, conditions: list[UOp]) -> UOp | None:
 
 
 def _guarded(a: UOp, rng: UOp, place: UOp, inside: UOp) -> UOp:
-    """The value a with r = place, each index that uses the range valid only inside it."""
-    new = {rng: place}
-    for u in a.toposort():
+    """The value a with r = place, each index that uses the range valid only inside it.
+
+    A reduce inside that runs over the range itself keeps it.
+    """
+    nodes = a.toposort()
+    new = {rng: place, **{u: u for u in nodes if u.op in CLOSERS and rng in u.src[1:]}}
+    for u in nodes:
         if u.op is Ops.INDEX and len(u.src) == 2 and rng in u.src[1].ranges:
             idx = rebuild_with(u.src[1], new)
             valid = idx.get_valid()

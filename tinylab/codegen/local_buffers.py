@@ -78,18 +78,28 @@ def _flat(ranges: list[UOp]) -> UOp:
     return found
 
 
-def store_once(end: UOp) -> UOp | None:
-    """Stores after a grouped reduce happen in the first member of the group only."""
-    effect = end.src[0]
-    stores = effect.src if effect.op is Ops.GROUP else (effect,)
-    groups = [r for r in end.ranges if _is_group(r)]
-    if not groups or any(s.op is not Ops.STORE for s in stores):
-        return None
-    first = groups[0] < 1
-    for r in groups[1:]:
+def store_once(sink: UOp) -> UOp | None:
+    """What a kernel with a grouped reduce stores is stored by the first member of the group only.
+
+    That includes stores beside the reduce: what one reads and writes would be written again.
+    """
+    groups = sorted((u for u in sink.toposort() if _is_group(u)), key=range_key)
+    effects = tuple(_once(effect, groups) for effect in sink.src)
+    return None if effects == sink.src else sink.replace(src=effects)
+
+
+def _once(effect: UOp, groups: list[UOp]) -> UOp:
+    """An effect of the kernel for the first member of the groups that it does not close yet."""
+    body, *closed = effect.src if effect.op is Ops.END else (effect,)
+    stores = body.src if body.op is Ops.GROUP else (body,)
+    missing = [r for r in groups if r not in closed]
+    if not missing or any(s.op is not Ops.STORE for s in stores):
+        return effect
+    first = missing[0] < 1
+    for r in missing[1:]:
         first = first & (r < 1)
     gated = [_gated(s, first) for s in stores]
-    return (UOp.group(*gated) if len(gated) > 1 else gated[0]).end(*end.src[1:], *groups)
+    return (UOp.group(*gated) if len(gated) > 1 else gated[0]).end(*closed, *missing)
 
 
 def _gated(store: UOp, gate: UOp) -> UOp:
@@ -106,7 +116,7 @@ def _gated(store: UOp, gate: UOp) -> UOp:
 pm_local_buffers = PatternMatcher([
     Rule("group_to_local", "REDUCE(x, loops, groups) -> parts in local memory, barrier, REDUCE",
          UPat(Ops.REDUCE, name="red"), group_to_local),
-    Rule("store_once", "END(STORE…) with an open GROUP_REDUCE -> stored where it is 0",
-         UPat(Ops.END, name="end"), store_once),
+    Rule("store_once", "SINK(STORE…) beside a GROUP_REDUCE -> stored where it is 0",
+         UPat(Ops.SINK, name="sink"), store_once),
 ])
 # fmt: on

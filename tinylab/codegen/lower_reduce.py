@@ -107,13 +107,14 @@ def share_loops(sink: UOp, ctx: object = None) -> UOp:
     A loop that waits for another one over the same range gets a range of its own.
     """
     while (pair := _closed_twice(sink)) is not None:
-        first, second = pair
+        rng, first, second = pair
         joined = _joined(sink, first, second)
-        sink = _renamed(sink, second) if joined is None else joined
+        sink = _renamed(sink, second, rng) if joined is None else joined
     return sink
 
 
-def _closed_twice(sink: UOp) -> tuple[UOp, UOp] | None:
+def _closed_twice(sink: UOp) -> tuple[UOp, UOp, UOp] | None:
+    """(range, the END that closes it first, another one)."""
     closed: dict[UOp, UOp] = {}
     for u in sink.toposort():
         if u.op is not Ops.END:
@@ -122,7 +123,7 @@ def _closed_twice(sink: UOp) -> tuple[UOp, UOp] | None:
             if rng.op is not Ops.RANGE:
                 continue
             if rng in closed and closed[rng] is not u:
-                return closed[rng], u
+                return rng, closed[rng], u
             closed[rng] = u
     return None
 
@@ -142,26 +143,21 @@ def _effects(x: UOp) -> tuple[UOp, ...]:
     return x.src if x.op is Ops.GROUP else (x,)
 
 
-def _renamed(sink: UOp, end: UOp) -> UOp:
-    """The loop of one END with ranges of its own."""
+def _renamed(sink: UOp, end: UOp, rng: UOp) -> UOp:
+    """One loop of an END with a range of its own."""
     next_id = 1 + max(i for u in sink.toposort() if u.op is Ops.RANGE for i in u.arg[:-1])
-    loops = [r for r in end.src[1:] if r.op is Ops.RANGE]
-    new = {r: r.replace(arg=type(r.arg)((next_id + i, r.arg[-1]))) for i, r in enumerate(loops)}
-    renamed = _in_scope(end.src[0], new)
-    return rebuild_with(sink, {end: renamed.end(*(new.get(r, r) for r in end.src[1:]))})
+    own = rng.replace(arg=type(rng.arg)((next_id, rng.arg[-1])))
+    loops = (own if r is rng else r for r in end.src[1:])
+    return rebuild_with(sink, {end: _in_scope(end.src[0], rng, own).end(*loops)})
 
 
-def _in_scope(root: UOp, new: dict[UOp, UOp]) -> UOp:
-    """Ranges renamed where they are open; loops over them that are closed keep theirs."""
-    done: dict[UOp, UOp] = {}
+def _in_scope(root: UOp, rng: UOp, own: UOp) -> UOp:
+    """A range renamed where it is open; a loop inside that closes it keeps it."""
+    done: dict[UOp, UOp] = {rng: own}
     for u in root.toposort():
-        if u in new:
-            done[u] = new[u]
-        elif any(r in u.ranges for r in new):
-            src = tuple(done[s] for s in u.src)
+        if u is not rng:
+            src = tuple(done[s] for s in u.src) if rng in u.ranges else u.src
             done[u] = u if src == u.src else rebuild(u, src)
-        else:
-            done[u] = u
     return done[root]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 
 from tinylab.dtype import AddrSpace, dtypes
@@ -59,9 +60,17 @@ def replace_ranges(root: UOp, new: Mapping[UOp, UOp]) -> UOp:
     """Put expressions in the place of ranges; what closed a range closes those of its expression.
 
     END(store, r), {r: o*4 + i}  ->  END(store', o, i)
+
+    So does what is read in each step anew: AFTER(a, r)  ->  AFTER(a, o, i)
     """
 
     def remake(u: UOp, src: tuple[UOp, ...]) -> UOp:
+        if u.op is Ops.AFTER:
+            waits = (
+                closed_by([s]) if old.op is Ops.RANGE else [s]
+                for s, old in zip(src[1:], u.src[1:], strict=True)
+            )
+            return src[0].after(*dict.fromkeys(itertools.chain(*waits)))
         if u.op not in CLOSERS:
             return rebuild(u, src)
         closed = closed_by(src[1:])

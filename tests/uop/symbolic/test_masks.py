@@ -71,6 +71,20 @@ def test_limits_of_a_condition() -> None:
     assert limits((r < 4) & (k(1) < n) & b) == {r: (0, 3), n: (2, 15)}
 
 
+def test_a_place_that_memory_holds_keeps_its_own_mask() -> None:
+    """It is looked up where the mask around it does not hold, too."""
+    table = UOp.placeholder((16,), dtypes.int32, 0)
+    inner = table.index(masked(r < 4, r)).cast(dtypes.weakint)
+    assert graph_rewrite(masked(r < 4, inner + r % 4), sym) is masked(r < 4, r + inner)
+    wrapped = table.index(n % 8).cast(dtypes.weakint)
+    assert graph_rewrite(masked(n < 8, wrapped), sym) is masked(n < 8, wrapped)
+
+
+def test_limits_of_a_value_that_memory_holds_are_known() -> None:
+    x = UOp.placeholder((16,), dtypes.int32, 0).index(r).cast(dtypes.weakint)
+    assert graph_rewrite(masked((x < 4) & (k(-1) < x), x % 4), sym).src[1] is x
+
+
 def test_limits_of_one_value_meet() -> None:
     assert limits((r < 6) & (k(1) < r)) == {r: (2, 5)}
 

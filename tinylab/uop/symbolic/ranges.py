@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 symbolic_simple = pm_masks + pm_identities
 symbolic = symbolic_simple + pm_normal_form + pm_divmod + pm_windows + pm_compare
 
+READS = (Ops.INDEX, Ops.LOAD)
 _STAND_IN = -100  # slot of the variables that stand for a value with tighter bounds
 
 
@@ -58,20 +59,37 @@ def simplify_under(x: UOp, condition: UOp) -> UOp:
     """x, simplified with what holds where the condition holds; x itself if that says nothing.
 
     Each value with a limit is replaced by a variable of those bounds, and put back afterwards.
+    What is read from memory stays as it is: it is read where the condition does not hold, too.
     """
     known = {v: b for v, b in limits(condition).items() if b[0] <= b[1] and b != v.bounds}
     if not known:
         return x
+    reads = {u: _stand_in(len(known) + i, u, u.bounds) for i, u in enumerate(_reads(x))}
+    if reads:
+        x = x.substitute(reads)
+        known = {v.substitute(reads): b for v, b in known.items()}
     x = expose_windows(x, known)
     nodes = x.toposort()
     stand_ins = {v: _stand_in(i, v, b) for i, (v, b) in enumerate(known.items()) if v in nodes}
-    if not stand_ins:
-        return graph_rewrite(x, symbolic)
-    guarded = graph_rewrite(x.substitute(stand_ins), symbolic)
+    guarded = graph_rewrite(x.substitute(stand_ins), symbolic) if stand_ins else x
     # A constant stays: other constants of its value are not the value's.
     back = {s: v for v, s in stand_ins.items() if s.op is not Ops.CONST}
-    simpler = guarded.substitute(back)
+    simpler = guarded.substitute(back).substitute({s: u for u, s in reads.items()})
     return graph_rewrite(simpler, symbolic)
+
+
+def _reads(x: UOp) -> list[UOp]:
+    """The elements of memory that a value is made of, without those that their places need."""
+    found: list[UOp] = []
+
+    def is_computed(u: UOp) -> bool:
+        if u.op in READS and u._shape == ():
+            found.append(u)
+            return False
+        return True
+
+    x.toposort(is_computed)
+    return found
 
 
 def _stand_in(number: int, value: UOp, bounds: tuple[int, int]) -> UOp:
