@@ -118,16 +118,16 @@ def apply_opts(sink: UOp, ren: Renderer) -> UOp:
 
 
 def grid_axes(sink: UOp, ren: Renderer) -> UOp:
-    """Undecided output axes are the grid, where the target has one."""
+    """Undecided output axes are the grid, where the target has one: those around every store.
+
+    A store that an axis of the grid is not around would run again at each of its places.
+    """
     if not ren.has_local:
         return sink
-    ends = [u for u in sink.src if u.op is Ops.END]
-    closed = {r for u in ends for r in u.src[1:] if r.op is Ops.RANGE}
-    outputs = {r for r in closed if r.arg[-1] is AxisType.WEAK}
-    # What loops of its own write first must be there for all of the grid.
-    if not all(loops & closed for loops in shared_writes(sink)):
-        return sink
-    return sink.substitute({r: r.replace(arg=r.arg.with_kind(AxisType.GLOBAL)) for r in outputs})
+    closed = {r for u in sink.src if u.op is Ops.END for r in u.src[1:] if r.op is Ops.RANGE}
+    outputs = closed.intersection(*shared_writes(sink))
+    free = {r for r in outputs if r.arg[-1] is AxisType.WEAK}
+    return sink.substitute({r: r.replace(arg=r.arg.with_kind(AxisType.GLOBAL)) for r in free})
 
 
 def _may_optimize(sink: UOp, ren: Any) -> bool:

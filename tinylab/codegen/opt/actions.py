@@ -100,6 +100,10 @@ def local(k: Scheduler, opt: Opt) -> None:
     check(k.ren.has_local, f"locals needed for opt: {k.ren.target.device} has no workgroups")
     rng = _axis(k, opt)
     check(rng.arg[-1] in FREE_KINDS, f"local is for globals, not {_kind_name(rng)}")
+    check(
+        rng in _common_output_ranges(k),
+        f"local is for globals: axis {opt.axis} is not in every store",
+    )
     k.shift_to(rng, _amount(opt, rng), AxisType.LOCAL)
 
 
@@ -219,6 +223,10 @@ def swap(k: Scheduler, opt: Opt) -> None:
     a, b = _axis(k, opt), k.rngs[k.real_axis(opt.op, opt.arg)]
     for rng in (a, b):
         check(rng.arg[-1] in FREE_KINDS, f"swap only for globals, not {_kind_name(rng)}")
+    check(
+        a.arg[-1] is b.arg[-1],
+        f"swap only for globals: axis {opt.axis} is {_kind_name(a)}, {opt.arg} is {_kind_name(b)}",
+    )
     check(a is not b, f"swap only for globals that differ, not axis {opt.axis} with itself")
     new = {a: a.replace(arg=b.arg), b: b.replace(arg=a.arg)}
     swapped = replace_ranges(k.ast, new)
