@@ -378,6 +378,43 @@ def test_a_tile_of_which_one_lane_stores(device: str) -> None:
     np.testing.assert_array_equal(run(tuned, arrays, device)[0], [6])
 
 
+@pytest.mark.parametrize("device", ["CPU", "PYTHON"])
+def test_lanes_behind_a_mask_that_is_never_open(device: str) -> None:
+    i = UOp.range(4, 0)
+    never = param(3, 4, dtypes.bool).index(i.valid(i < 0))
+    mask = param(2, 4, dtypes.bool).index(i.valid(never))
+    kernel = sink(param(0, 4).index(i).store(param(1, 4).index(i.valid(mask)) + 1.0).end(i))
+    tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=(Opt(OptOps.UPCAST, 0, 4),)))
+    x = np.arange(4, dtype=np.float32)
+    got = run(tuned, [np.zeros_like(x), x, x < 9, x < 9], device)
+    np.testing.assert_array_equal(got[0], [1, 1, 1, 1])
+
+
+def grown_beside(size: int = 4) -> UOp:
+    """a[i] += 1 beside a store that runs over another axis, too."""
+    i, j = UOp.range(size, 0), UOp.range(size, 1)
+    a, b = param(0, size), param(1, size * size)
+    return sink(
+        a.index(i).store(a.index(i) + 1.0).end(i),
+        b.index(i * size + j).store(param(2, size).index(j)).end(i, j),
+    )
+
+
+def test_a_grid_is_the_axes_around_every_store() -> None:
+    x = np.arange(4, dtype=np.float32)
+    for opts in ((), None, (Opt(OptOps.LOCAL, 1, 2),)):
+        kernel = grown_beside()
+        tuned = kernel.replace(arg=kernel.arg._replace(opts_to_apply=opts))
+        got = run(tuned, [x, np.zeros(16, np.float32), x], "PYTHON")
+        np.testing.assert_array_equal(got[0], x + 1)
+    k = scheduler(grown_beside(), "PYTHON")
+    assert k.axis_types == [AxisType.WEAK, AxisType.GLOBAL]
+    with pytest.raises(KernelOptError, match="local is for globals: axis 0 is not in every store"):
+        k.apply_opt(Opt(OptOps.LOCAL, 0, 2))
+    with pytest.raises(KernelOptError, match="axis 0 is WEAK, 1 is GLOBAL"):
+        k.apply_opt(Opt(OptOps.SWAP, 0, 1))
+
+
 def test_a_loop_that_carries_a_value_is_left_alone_when_it_is_taken_apart() -> None:
     """r // 4 makes two loops of one: each carries the value."""
     r = UOp.range(12, 0, AxisType.REDUCE)

@@ -7,6 +7,7 @@ c ? LOAD(a[i], 0, gate c) : other  ->  LOAD(a[i], other, gate c)
 
 from __future__ import annotations
 
+from tinylab.codegen.lanes import broadcast_lanes
 from tinylab.dtype import Invalid
 from tinylab.opcodes import Ops
 from tinylab.uop.ops import PatternMatcher, Rule, UOp, UPat
@@ -34,7 +35,7 @@ def gate_load(ld: UOp, idx: UOp) -> UOp | None:
     """A load from an index that may be invalid."""
     place = idx.src[1] if len(idx.src) == 2 else None
     if place is not None and place.arg is Invalid:
-        return UOp.const(0, ld.dtype)
+        return broadcast_lanes(UOp.const(0, ld.dtype), ld.shape)
     if place is None or not _is_guarded(place) or len(ld.src) > 1:
         return None
     target = idx.replace(src=(idx.src[0], place.src[1]))
@@ -76,7 +77,7 @@ def closed_load(ld: UOp) -> UOp | None:
     """A gate that is constant decides now."""
     if len(ld.src) != 3 or ld.src[2].op is not Ops.CONST:
         return None
-    return ld.src[0].load() if ld.src[2].arg else ld.src[1]
+    return ld.src[0].load() if ld.src[2].arg else broadcast_lanes(ld.src[1], ld.shape)
 
 
 def closed_store(st: UOp) -> UOp | None:

@@ -198,8 +198,11 @@ CASES = {
             (i.cast(dtypes.int16).cast(dtypes.int8), i.cast(dtypes.int8)),
             (f.cast(dtypes.float64).cast(f32), f),
             (b.cast(f32).cast(i32), b.cast(i32)),
+            (u8.cast(f32).cast(i32), u8.cast(i32)),
         ],
         [
+            u8.cast(f32).cast(dtypes.int8),  # a float saturates
+            i.cast(dtypes.float64).cast(dtypes.uint32),
             i.cast(dtypes.int8).cast(i32),
             f.cast(dtypes.float16).cast(f32),
             f.cast(i32).cast(f32),

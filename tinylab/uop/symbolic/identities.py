@@ -178,12 +178,19 @@ def merge_casts(u: UOp, x: UOp, y: UOp) -> UOp | None:
     if x.dtype is u.dtype and can_lossless_cast(x.dtype, y.dtype):
         return x
     if can_lossless_cast(x.dtype, y.dtype):
-        return x.cast(u.dtype)
+        return None if _saturates(u, x, y) else x.cast(u.dtype)
     integers = all(dtypes.is_int(d) for d in (x.dtype, y.dtype, u.dtype))
     narrowing = x.dtype.itemsize >= y.dtype.itemsize >= u.dtype.itemsize
     if integers and narrowing and not dtypes.is_weak(y.dtype):
         return x.cast(u.dtype)
     return None
+
+
+def _saturates(u: UOp, x: UOp, y: UOp) -> bool:
+    """Whether an integer may leave the type that a float of it is cast to: an integer wraps."""
+    if not (dtypes.is_float(y.dtype) and dtypes.is_int(x.dtype) and dtypes.is_int(u.dtype)):
+        return False
+    return bool(x.vmin < u.dtype.min or x.vmax > u.dtype.max)
 
 
 def cast_choices(u: UOp, x: UOp, c: UOp, d: UOp) -> UOp | None:
