@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,3 +166,20 @@ def test_stores_of_one_loop_that_end_at_different_places(device: str) -> None:
     wanted = [a.copy() for a in arrays]
     run_kernel(kernel, wanted)
     assert_equal_arrays(run(kernel, arrays, device), wanted)
+
+
+@pytest.mark.parametrize("symbolic", [1, 2, 4])
+def test_a_grid_of_more_axes_than_there_are_some_of_them_symbolic(symbolic: int) -> None:
+    sizes: list[Any] = [2, 3, 2, 3]
+    values = {f"n{i}": i + 1 for i in range(symbolic)}
+    for i in range(symbolic):
+        sizes[i] = UOp.variable(f"n{i}", 1, 4, param=True)
+    axes = [UOp.range(n, i) for i, n in enumerate(sizes)]
+    place = axes[0]
+    for rng in axes[1:]:
+        place = place * 5 + rng  # gaps, so that no two axes are merged
+    kernel = sink(param(0, 625).index(place).store(param(1, 625).index(place) + 1.0).end(*axes))
+    arrays = [np.zeros(625, np.float32), np.arange(625, dtype=np.float32)]
+    wanted = [a.copy() for a in arrays]
+    run_kernel(kernel, wanted, values)
+    assert_equal_arrays(run(kernel, arrays, "PYTHON", values), wanted)

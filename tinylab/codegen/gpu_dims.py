@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tinylab.codegen.range_tools import CLOSERS, range_key, remade
+from tinylab.codegen.range_tools import CLOSERS, range_key, remade, size_of
 from tinylab.dtype import AddrSpace, dtypes
 from tinylab.errors import CodegenError
 from tinylab.opcodes import AxisType, Ops
@@ -81,12 +82,26 @@ def _places(ranges: list[UOp], prefix: str, limits: tuple[int, ...] | None) -> d
     """What stands for each range: specials, or parts of one. The last range is axis 0."""
     if not ranges:
         return {}
-    sizes = [r.src[0] for r in ranges[::-1]]
-    if not all(s.op is Ops.CONST for s in sizes):
-        specials = [UOp.special(s, f"{prefix}{i}") for i, s in enumerate(sizes)]
-        return dict(zip(ranges[::-1], specials, strict=True))
-    found = grouped_dims(prefix, [int(s.arg) for s in sizes], limits)
-    return dict(zip(ranges[::-1], found, strict=True))
+    ranges = ranges[::-1]
+    if not all(r.src[0].op is Ops.CONST for r in ranges):
+        return _symbolic_places(ranges, prefix)
+    found = grouped_dims(prefix, [int(r.src[0].arg) for r in ranges], limits)
+    return dict(zip(ranges, found, strict=True))
+
+
+def _symbolic_places(ranges: list[UOp], prefix: str) -> dict[UOp, UOp]:
+    """Places where a size is known at the launch only; too many axes share the last of the grid."""
+    if len(ranges) > MAX_AXES:
+        ranges = sorted(ranges, key=lambda r: r.src[0].op is Ops.CONST)
+    axes = [[r] for r in ranges]
+    while len(axes) > MAX_AXES:
+        axes[-2:] = [axes[-2] + axes[-1]]
+    new: dict[UOp, UOp] = {}
+    for i, members in enumerate(axes):
+        sizes = [size_of(r) for r in members]
+        special = UOp.special(math.prod(sizes), f"{prefix}{i}").cast(dtypes.weakint)
+        new.update(zip(members, _parts(special, sizes), strict=True))
+    return new
 
 
 def grouped_dims(prefix: str, sizes: list[int], limits: tuple[int, ...] | None) -> list[UOp]:
@@ -148,11 +163,12 @@ def _divisors(n: int) -> set[int]:
     return found | {d * n for d in found}
 
 
-def _parts(flat: UOp, sizes: list[int]) -> list[UOp]:
+def _parts(flat: UOp, sizes: Sequence[int | UOp]) -> list[UOp]:
     """A flat place taken apart, the first size fastest."""
-    found, step = [], 1
+    found: list[UOp] = []
+    step: int | UOp = 1
     for i, size in enumerate(sizes):
-        part = flat if step == 1 else flat // step
+        part = flat if isinstance(step, int) and step == 1 else flat // step
         found.append(part if i == len(sizes) - 1 else part % size)
         step *= size
     return found
