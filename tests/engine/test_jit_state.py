@@ -267,3 +267,21 @@ def test_a_value_that_shares_the_memory_of_state_is_written_elsewhere(shared: st
             return found, s.tolist(), a.tolist()
 
     assert run(1) == run(0)
+
+
+@pytest.mark.parametrize("make", WITHOUT_MEMORY)
+def test_a_value_that_is_state_made_of_nothing_is_written_elsewhere(make: str) -> None:
+    def run(jit: int) -> tuple[list[Any], Any]:
+        with Context(JIT=jit):
+            state = WITHOUT_MEMORY[make]()
+
+            def step(x: Tensor) -> tuple[Tensor, Tensor]:
+                p = Tensor.cat(state)
+                p *= 2
+                return p * x, state * 2
+
+            jitted = TinyJit(step)
+            calls = [jitted(Tensor([i]).clone().realize()) for i in range(5)]
+            return [[t.tolist() for t in call] for call in calls], state.tolist()
+
+    assert run(1) == run(0)

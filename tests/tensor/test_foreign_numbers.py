@@ -517,8 +517,11 @@ def test_data_of_numpys_keeps_its_type(name: str) -> None:
 
 
 def test_data_of_several_types_is_as_of_python() -> None:
-    assert Tensor([np.float64(0.5), 1]).dtype is dtypes.default_float
-    assert Tensor([np.float16(0.5), np.float64(0.5)]).dtype is dtypes.default_float
+    assert Tensor([1, np.float64(1e300)]).tolist() == [1, 1e300]
+    assert Tensor([0.5, np.float64(0.1)]).dtype is dtypes.float64
+    assert Tensor([np.float16(0.5), np.float64(0.5)]).dtype is dtypes.float64
+    assert Tensor([np.float16(0.5), 0.1]).dtype is dtypes.default_float
+    assert Tensor([np.int8(1), np.int16(300)]).dtype is dtypes.int16
     assert Tensor([np.uint8(3), 4]).dtype is dtypes.default_int
     assert Tensor([np.float64(0.5)], dtype=dtypes.half).dtype is dtypes.half
     with pytest.raises(CreationError, match="numpy array of complex64"):

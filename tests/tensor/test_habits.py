@@ -19,6 +19,8 @@ def test_a_list_of_tensors_is_joined(kind: Any) -> None:
     assert Tensor.stack(kind([A, B])).tolist() == [[1, 2], [3, 4]]
     assert Tensor.stack(kind([A, B]), dim=1).tolist() == [[1, 3], [2, 4]]
     assert Tensor.cat(kind([A, B])).tolist() == [1, 2, 3, 4]
+    assert Tensor.stack(kind([A, B]), 1).tolist() == [[1, 3], [2, 4]]
+    assert Tensor.cat(kind([A, B]), 0).tolist() == [1, 2, 3, 4]
     assert Tensor.cat(kind([A.reshape(1, 2), B.reshape(1, 2)]), dim=-1).shape == (1, 4)
     (Tensor.cat(kind([x := Tensor([1.0]), x])).sum()).backward()
     assert x.grad is not None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tinylab import Tensor, dtypes
-from tinylab.errors import AssignError
+from tinylab.errors import AssignError, OperandError
 from tinylab.uop.ops import UOp
 
 DATA = np.arange(8, dtype=np.int32)
@@ -152,5 +152,7 @@ def test_a_whole_number_stays_whole_in_place() -> None:
 def test_wide_numbers_of_a_selection_are_int64() -> None:
     found = Tensor([True, False]).where(2**31, -1)
     assert (found.dtype, found.tolist()) == (dtypes.int64, [2**31, -1])
+    with pytest.raises(OperandError, match="has no room for 9223372036854775808 and 1"):
+        Tensor([True]).where(2**63, 1)
     assert Tensor([True]).where(2**31 - 1, 0).tolist() == [2**31 - 1]
     assert Tensor([True]).where(2**40, 0.5).tolist() == [2.0**40]

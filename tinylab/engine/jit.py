@@ -173,6 +173,7 @@ class TinyJit(Generic[P, R]):
         if not CAPTURING:
             return _handed_out(self._plain(args, kwargs))
         roots = roots_of(self.fxn, args, kwargs, bound)
+        found_before(roots)  # in memory first: who owns that is asked next
         for own in before_capture:
             own([*inputs.given, *(p.tensor for p in places_below(roots))])
         inputs, before = inputs_of(args, kwargs, bound), found_before(roots)

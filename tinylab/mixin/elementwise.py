@@ -535,6 +535,8 @@ def _two_numbers(cond: Any, x: PyConst, y: PyConst) -> tuple[Any, Any]:
     dtype = least_upper_dtype(a.dtype, b.dtype)
     if dtype is dtypes.weakint and dtype_for_ints(int(x), int(y)) is dtypes.int64:
         dtype = dtypes.int64
+        if max(x, y) > dtype.max or min(x, y) < dtype.min:
+            raise OperandError(f"where: {dtype} has no room for {x} and {y}", help="use floats")
     return a.cast(dtype), b.cast(dtype)
 
 

@@ -235,11 +235,12 @@ class MovementMixin(ElementwiseMixin):
 
         (2, 3).cat((4, 3)) -> (6, 3)
 
-        All of them may be one list, as for `stack`: Tensor.cat([x, y]).
+        All of them may be one list, as for `stack`: Tensor.cat([x, y]), Tensor.cat([x, y], 1).
 
         Raises: StackError when the other axes differ.
         """
-        parts: list[Self] = _same_types(_one_by_one(self, args))
+        given, dim = _one_by_one(self, args, dim)
+        parts: list[Self] = _same_types(given)
         first = parts[0]
         axis = first._axis(dim)
         for part in parts[1:]:
@@ -255,7 +256,8 @@ class MovementMixin(ElementwiseMixin):
 
         Raises: StackError when the shapes differ.
         """
-        parts: list[Self] = _same_types(_one_by_one(self, args))
+        given, dim = _one_by_one(self, args, dim)
+        parts: list[Self] = _same_types(given)
         axis = parts[0]._axis(dim, extra=1)
         if any(p.shape != parts[0].shape for p in parts):
             shapes = ", ".join(shape_text(p.shape) for p in parts)
@@ -422,12 +424,15 @@ def _fill_size(old: Shape, new: Shape) -> Shape:
     return tuple(total // rest if i == missing[0] else s for i, s in enumerate(new))
 
 
-def _one_by_one(first: Any, others: Sequence[Any]) -> list[Any]:
-    """Values given one by one, or as one list of them."""
-    found = [*first, *others] if isinstance(first, (list, tuple)) else [first, *others]
-    if not found:
+def _one_by_one(first: Any, others: Sequence[Any], dim: int) -> tuple[list[Any], int]:
+    """(values given one by one, or as one list that an axis may follow; the axis)."""
+    if not isinstance(first, (list, tuple)):
+        return [first, *others], dim
+    if not first:
         raise StackError("nothing to join", help="give one value or more")
-    return found
+    if len(others) == 1 and isinstance(others[0], int):
+        return list(first), others[0]
+    return [*first, *others], dim
 
 
 def _same_types(parts: list[S]) -> list[S]:

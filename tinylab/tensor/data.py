@@ -16,6 +16,7 @@ from tinylab.dtype import (
     dtype_for_ints,
     dtypes,
     from_storage_scalar,
+    least_upper_dtype,
     storage_fmt_for_dtype,
     to_storage_scalar,
 )
@@ -225,15 +226,13 @@ def memory_uop(data: bytes | bytearray | memoryview, dtype: DType | None, device
 
 
 def list_uop(data: Any, dtype: DType | None, device: str) -> UOp:
-    """Nested lists as a stored value; of numpy's numbers and arrays of one type it keeps that."""
+    """Nested lists as a stored value."""
     shape = shape_of_list(data)
     items = fully_flatten(data)
     flat = [x.item() if is_array(x) else x for x in items]
     own = dtype
     if own is None:
-        kinds = {x.dtype if is_array(x) else None for x in items}
-        same = len(kinds) == 1 and None not in kinds
-        own = dtype_of_numpy(items[0]) if same else dtype_of_list(flat)
+        own = _dtype_of_items(items) or dtype_of_list(flat)
     if own is dtypes.bool:
         _kinds_of_numbers(flat)  # anything has a truth value
     try:
@@ -241,6 +240,17 @@ def list_uop(data: Any, dtype: DType | None, device: str) -> UOp:
     except TypeError:
         _kinds_of_numbers(flat)
         raise
+
+
+def _dtype_of_items(items: Sequence[Any]) -> DType | None:
+    """The type of numpy's numbers; beside Python's only where they are floats, else None."""
+    kinds = {x.dtype: x for x in items if is_array(x)}
+    if not kinds:
+        return None
+    found = least_upper_dtype(*map(dtype_of_numpy, kinds.values()))
+    if all(map(is_array, items)):
+        return found
+    return least_upper_dtype(found, dtypes.default_float) if found.kind == "float" else None
 
 
 def numpy_dtype(dtype: DType) -> Any:
