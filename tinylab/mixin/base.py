@@ -229,9 +229,14 @@ def as_shape(shape: Sequence[Any]) -> Shape:
     """
     if len(shape) == 1 and isinstance(shape[0], (tuple, list, range)):
         shape = shape[0]
-    if any(hasattr(s, "__len__") or not (s is None or hasattr(s, "__add__")) for s in shape):
+    if not all(s is None or isinstance(s, str) or _may_be_size(s) for s in shape):
         raise ShapeError(f"{shape} is no shape", help="give sizes one by one or as one sequence")
     return tuple(shape)
+
+
+def _may_be_size(s: Any) -> bool:
+    """Whether something counts, and is no collection."""
+    return hasattr(s, "__add__") and not hasattr(s, "__len__")
 
 
 def same_size(a: Size, b: Size) -> bool:
