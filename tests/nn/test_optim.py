@@ -300,3 +300,23 @@ def test_what_layers_keep_moves_with_each_replay_of_a_step() -> None:
         step((Tensor.ones(4, 3) * 10 + Tensor.arange(4).reshape(4, 1)).realize())
     assert norm.num_batches_tracked.item() == 8
     np.testing.assert_allclose(norm.running_mean.numpy(), 11.5 * (1 - 0.9**8), rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", [nn.optim.SGD, nn.optim.Adam, nn.optim.LAMB])
+def test_state_is_cut_as_its_parameter(kind: Any, axis: int) -> None:
+    def trained(devices: tuple[str, ...] | None) -> list[Any]:
+        weight = Tensor(np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6))
+        x = Tensor(np.linspace(0, 1, 32, dtype=np.float32).reshape(8, 4))
+        if devices is not None:
+            weight, x = weight.shard(devices, axis), x.to(devices)
+        weight.is_param_()
+        optimizer = kind([weight], lr=0.05)
+        with Context(TRAINING=1):
+            for _ in range(3):
+                optimizer.zero_grad()
+                ((x @ weight).tanh() ** 2).mean().backward()
+                optimizer.step()
+        return weight.numpy()
+
+    np.testing.assert_allclose(trained(("CPU", "CPU:1")), trained(None), rtol=1e-5, atol=1e-6)

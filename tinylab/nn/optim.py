@@ -57,11 +57,8 @@ class Optimizer:
         )
 
     def _state(self) -> list[Tensor]:
-        """Zeros for each parameter, or for each pack of them."""
-        return [
-            Tensor.zeros(*p.shape, dtype=_state_dtype(p), device=p.device)
-            for p in self._packed(self.params)
-        ]
+        """Zeros for each parameter, or for each pack of them; cut as those are."""
+        return [p.zeros_like(dtype=_state_dtype(p)) for p in self._packed(self.params)]
 
     def _packed(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """One flat tensor for each pack of several parameters; the others as they are."""
