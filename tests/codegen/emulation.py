@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
+from hypothesis import strategies as st
 
 from tests.codegen.kernels import Array, param, run, sink
 from tests.oracle import run_kernel
 from tinylab.codegen import do_to_program
+from tinylab.codegen.opt import Opt, OptOps
 from tinylab.device import Device
 from tinylab.dtype import DType, dtypes
 from tinylab.helpers.context import Context
@@ -60,3 +63,56 @@ def casts_between(
         found = param(k + len(arrays), n, source).index(i).cast(target)
         effects.append(param(k, n, target).index(i).store(found).end(i))
     return sink(*effects), [*(np.zeros(n, d.name) for d in targets), *arrays]
+
+
+class Mixture(NamedTuple):
+    """What random kernels on values of some types are made of.
+
+    casts: the types on the way. operations: of two values of one type. numbers: constants. most: by
+    how many bits is shifted. choose: makes a third value out of two integers of one type.
+    """
+
+    types: Sequence[DType]
+    casts: Sequence[DType]
+    operations: Sequence[Callable[[UOp, UOp], UOp]]
+    numbers: Sequence[int]
+    most: int
+    choose: Callable[[UOp, UOp], UOp]
+
+
+def drawn_kernel(
+    draw: st.DrawFn, m: Mixture, values: Callable[[DType], Array]
+) -> tuple[UOp, list[Array]]:
+    """A kernel of random operations on values of each type, and its arrays."""
+    n, i = 32, UOp.range(32, 0)
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
+    arrays = [rng.permutation(values(d))[:n] for d in m.types]
+    known = [param(k + 1, n, d).index(i) for k, d in enumerate(m.types)]
+    for _ in range(draw(st.integers(1, 8))):
+        x = known[draw(st.integers(0, len(known) - 1))]
+        y = known[draw(st.integers(0, len(known) - 1))].cast(x.dtype)
+        known.append(_drawn(draw, m, x, y))
+    out = known[-1].cast(draw(st.sampled_from(m.types)))
+    width = draw(st.sampled_from([0, 4, 8, 16]))
+    opts = [Opt(OptOps.UPCAST, 0, width)] if width else []
+    kernel = sink(param(0, n, out.dtype).index(i).store(out).end(i), opts=opts)
+    return kernel, [np.zeros(n, out.dtype.name), *arrays]
+
+
+def _drawn(draw: st.DrawFn, m: Mixture, x: UOp, y: UOp) -> UOp:
+    kind = draw(st.integers(0, 4))
+    if kind == 0:
+        return x.cast(draw(st.sampled_from(m.casts)))
+    if x.dtype is dtypes.bool:
+        return x ^ y
+    if not dtypes.is_int(x.dtype):
+        return x * 0.75 + y
+    if kind == 1:
+        operation = draw(st.sampled_from(m.operations))
+        return operation(x, y) if x.dtype in m.types else x * y + 1
+    if kind == 2:
+        number = draw(st.sampled_from(m.numbers)) & (int(x.dtype.max) >> 1)
+        return (x // max(number, 1)) ^ (y + number) * (x % max(number, 1))
+    if kind == 3:
+        return (x >> draw(st.integers(0, m.most))) | (y << draw(st.integers(0, m.most)))
+    return m.choose(x, y)

@@ -415,19 +415,12 @@ def random_kernel(r: random.Random, depth: int | None = None) -> RandomKernel:
 
 
 AMOUNTS = (0, 0, 2, 2, 2, 3, 4, 4, 5, 8, 16)
+CUTS = tuple(OptOps[n] for n in ["UPCAST", "UNROLL", "LOCAL", "GROUP", "GROUPTOP", "THREAD"])
 
 
 def random_opts(r: random.Random, most: int = 10) -> list[Opt]:
     """Opts to try one after the other; many are not legal."""
     found = []
-    kinds = [
-        OptOps.UPCAST,
-        OptOps.UNROLL,
-        OptOps.LOCAL,
-        OptOps.GROUP,
-        OptOps.GROUPTOP,
-        OptOps.THREAD,
-    ]
     for _ in range(r.randint(1, most)):
         kind = r.random()
         if kind < 0.12:
@@ -437,6 +430,6 @@ def random_opts(r: random.Random, most: int = 10) -> list[Opt]:
         elif kind < 0.2:
             found.append(Opt(OptOps.NOLOCALS))
         else:
-            op = r.choice(kinds) if kind < 0.5 else r.choice(kinds[:2])
+            op = r.choice(CUTS) if kind < 0.5 else r.choice(CUTS[:2])
             found.append(Opt(op, r.randint(0, 4), r.choice(AMOUNTS)))
     return found

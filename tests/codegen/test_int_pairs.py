@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.codegen.emulation import cast_between, checked, pairs_of
+from tests.codegen.emulation import Mixture, cast_between, checked, drawn_kernel, pairs_of
 from tests.codegen.kernels import matmul, param, row_reduce, run, sink
 from tinylab import Context, Tensor, Variable
 from tinylab.codegen import do_to_program
@@ -335,40 +335,20 @@ def test_functions_that_take_doubles_apart(emulated: str) -> None:
 
 # *** random programs: on equals off
 
-EVERY = [*dtypes.ints, dtypes.float32]
-_numbers = st.sampled_from([0, 1, 2, 3, 7, 31, 32, 100, 255, 65535, 2**31 - 1, 2**31, 2**40 + 3])
+MIXTURE = Mixture(
+    LONGS,
+    [*dtypes.ints, dtypes.float32],
+    list(OPERATIONS.values())[:-2],
+    [0, 1, 2, 3, 7, 31, 32, 100, 255, 65535, 2**31 - 1, 2**31, 2**40 + 3],
+    63,
+    lambda x, y: (x < y).where(x + 1, y),
+)
 
 
 @st.composite
 def expressions(draw: st.DrawFn) -> tuple[UOp, list[np.ndarray]]:
     """A kernel of random operations on values of every integer type."""
-    n, i = 32, UOp.range(32, 0)
-    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
-    arrays = [rng.permutation(values(d))[:n] for d in LONGS]
-    known = [param(k + 1, n, d).index(i) for k, d in enumerate(LONGS)]
-    for _ in range(draw(st.integers(1, 8))):
-        x = known[draw(st.integers(0, len(known) - 1))]
-        y = known[draw(st.integers(0, len(known) - 1))].cast(x.dtype)
-        kind = draw(st.integers(0, 4))
-        if kind == 0:
-            known.append(x.cast(draw(st.sampled_from(EVERY))))
-        elif not dtypes.is_int(x.dtype):
-            known.append(x * 0.75 + y)
-        elif kind == 1:
-            operation = draw(st.sampled_from(list(OPERATIONS.values())[:-2]))
-            known.append(operation(x, y) if x.dtype in LONGS else x * y + 1)
-        elif kind == 2:
-            number = draw(_numbers) & (int(x.dtype.max) >> 1)
-            known.append((x // max(number, 1)) ^ (y + number) * (x % max(number, 1)))
-        elif kind == 3:
-            known.append((x >> draw(st.integers(0, 63))) | (y << draw(st.integers(0, 63))))
-        else:
-            known.append((x < y).where(x + 1, y))
-    out = known[-1].cast(draw(st.sampled_from(LONGS)))
-    width = draw(st.sampled_from([0, 4, 8, 16]))
-    opts = [Opt(UPCAST, 0, width)] if width else []
-    kernel = sink(param(0, n, out.dtype).index(i).store(out).end(i), opts=opts)
-    return kernel, [np.zeros(n, out.dtype.name), *arrays]
+    return drawn_kernel(draw, MIXTURE, values)
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.codegen.emulation import casts_between, checked, emulated, pairs_of
+from tests.codegen.emulation import (
+    Mixture,
+    casts_between,
+    checked,
+    drawn_kernel,
+    emulated,
+    pairs_of,
+)
 from tests.codegen.kernels import Array, matmul, param, row_reduce, run, sink
 from tests.oracle import pack, unpack
 from tinylab import Context, Tensor, Variable
@@ -518,8 +525,20 @@ def test_tensors(dtype: DType, setting: str, noopt: int) -> None:
 
 # *** random programs: on equals off
 
-ALL = [*dtypes.ints, dtypes.float32, dtypes.float16, dtypes.bool]
-_numbers = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 31, 100, 127, 128, 255, 32767, 65535])
+
+def _chosen(x: UOp, y: UOp) -> UOp:
+    other = next((d for d in NARROW if d.itemsize == x.dtype.itemsize), x.dtype)
+    return (x.bitcast(other) < y.bitcast(other)).where(x + 1, y >> (x & 31))
+
+
+MIXTURE = Mixture(
+    NARROW,
+    [*dtypes.ints, dtypes.float32, dtypes.float16, dtypes.bool],
+    [f for name, f in OPERATIONS.items() if "power" not in name],
+    [0, 1, 2, 3, 7, 8, 9, 31, 100, 127, 128, 255, 32767, 65535],
+    20,
+    _chosen,
+)
 GONE = [
     "char", "uchar", "short", "ushort", "short,ushort", "char,short", "uchar,ushort",
     "char,short,ushort", "uchar,half,short,ushort", "char,long,ulong,short,ushort",
@@ -529,36 +548,7 @@ GONE = [
 @st.composite
 def expressions(draw: st.DrawFn) -> tuple[UOp, list[Array]]:
     """A kernel of random operations on values of every type, stored as a narrow one."""
-    n, i = 32, UOp.range(32, 0)
-    rng = np.random.default_rng(draw(st.integers(0, 1 << 30)))
-    arrays = [rng.permutation(values(d))[:n] for d in NARROW]
-    known = [param(k + 1, n, d).index(i) for k, d in enumerate(NARROW)]
-    operations = [f for name, f in OPERATIONS.items() if "power" not in name]
-    for _ in range(draw(st.integers(1, 8))):
-        x = known[draw(st.integers(0, len(known) - 1))]
-        y = known[draw(st.integers(0, len(known) - 1))].cast(x.dtype)
-        kind = draw(st.integers(0, 4))
-        if kind == 0:
-            known.append(x.cast(draw(st.sampled_from(ALL))))
-        elif x.dtype is dtypes.bool:
-            known.append(x ^ y)
-        elif not dtypes.is_int(x.dtype):
-            known.append(x * 0.75 + y)
-        elif kind == 1:
-            known.append(draw(st.sampled_from(operations))(x, y))
-        elif kind == 2:
-            number = draw(_numbers) & (int(x.dtype.max) >> 1)
-            known.append((x // max(number, 1)) ^ (y + number) * (x % max(number, 1)))
-        elif kind == 3:
-            known.append((x >> draw(st.integers(0, 20))) | (y << draw(st.integers(0, 20))))
-        else:
-            other = next((d for d in NARROW if d.itemsize == x.dtype.itemsize), x.dtype)
-            known.append((x.bitcast(other) < y.bitcast(other)).where(x + 1, y >> (x & 31)))
-    out = known[-1].cast(draw(st.sampled_from(NARROW)))
-    width = draw(st.sampled_from([0, 4, 8, 16]))
-    opts = [Opt(UPCAST, 0, width)] if width else []
-    kernel = sink(param(0, n, out.dtype).index(i).store(out).end(i), opts=opts)
-    return kernel, [np.zeros(n, out.dtype.name), *arrays]
+    return drawn_kernel(draw, MIXTURE, values)
 
 
 @settings(max_examples=60, deadline=None)

@@ -21,6 +21,7 @@ from tests.codegen.kernels import (
     those_that_apply,
     transpose,
 )
+from tests.codegen.random_kernels import CUTS
 from tests.codegen.test_kernels import assert_equal_arrays
 from tests.oracle import run_kernel
 from tinylab import Tensor
@@ -294,16 +295,7 @@ TRIES = st.lists(
     st.one_of(
         st.builds(
             Opt,
-            st.sampled_from(
-                [
-                    OptOps.UPCAST,
-                    OptOps.UNROLL,
-                    OptOps.LOCAL,
-                    OptOps.GROUP,
-                    OptOps.GROUPTOP,
-                    OptOps.THREAD,
-                ]
-            ),
+            st.sampled_from(CUTS),
             st.integers(0, 4),
             st.sampled_from(AMOUNTS),
         ),
