@@ -216,3 +216,15 @@ def test_memory_that_goes_where_no_device_may_be_used_is_given_back():
     with Context(ALLOW_DEVICE_USAGE=0):
         del buffer
     assert GlobalCounters.mem_used == used - 1024
+
+
+def test_memory_that_goes_changes_no_setting(monkeypatch):
+    """The collector runs while a context variable is set, too, and must not set one meanwhile."""
+    buffer = Buffer("CPU", 1024, dtypes.uint8).allocate()
+    used, entered = GlobalCounters.mem_used, []
+    with Context(ALLOW_DEVICE_USAGE=0):
+        monkeypatch.setattr(Context, "__enter__", entered.append)
+        del buffer
+        monkeypatch.undo()
+    assert GlobalCounters.mem_used == used - 1024
+    assert entered == []

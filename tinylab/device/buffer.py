@@ -18,7 +18,7 @@ from tinylab.errors import (
     DeviceError,
     LostValueError,
 )
-from tinylab.helpers.context import ALLOW_DEVICE_USAGE, DEBUG, LRU, MAX_BUFFER_SIZE, Context
+from tinylab.helpers.context import DEBUG, LRU, MAX_BUFFER_SIZE
 from tinylab.helpers.measure import GlobalCounters
 from tinylab.helpers.memory import flat_mv
 from tinylab.helpers.text import size_to_str
@@ -204,19 +204,17 @@ class Buffer:
         if self._base is not None:
             self._base._views -= 1
         else:
-            self.allocator.free(self._buf, self.nbytes, self.options)
+            allocator = Device.opened(self.device).allocator
+            allocator.free(self._buf, self.nbytes, self.options)
             if self._owned:
                 _count_memory(self.device, -self.nbytes)
         self._buf = None
 
     def __del__(self, at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
-        # At exit modules are half gone, `sys` too; the memory goes with the process.
+        # At exit modules are half gone, `sys` too; the memory goes with the process. The collector
+        # runs anywhere, while a context variable is set, too: no setting may be changed here.
         if getattr(self, "_buf", None) is not None and not at_exit():
-            if ALLOW_DEVICE_USAGE:
-                self.deallocate()
-                return
-            with Context(ALLOW_DEVICE_USAGE=1):  # the collector runs anywhere
-                self.deallocate()
+            self.deallocate()
 
     def view(self, size: int, dtype: DType, offset: int) -> Buffer:
         """``size`` elements of ``dtype`` from byte ``offset``, sharing memory.

@@ -59,6 +59,10 @@ class _Device:
         found = self._open.get(device)
         return found if found is not None else self._open_device(device)
 
+    def opened(self, device: str) -> Compiled[Any]:
+        """A device on which there is memory, by its one spelling, whether it may be used or not."""
+        return self._open[device]
+
     def _open_device(self, device: str) -> Compiled[Any]:
         with self._lock:
             if device not in self._open:
