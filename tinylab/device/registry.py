@@ -60,8 +60,12 @@ class _Device:
         return found if found is not None else self._open_device(device)
 
     def opened(self, device: str) -> Compiled[Any]:
-        """A device on which there is memory, by its one spelling, whether it may be used or not."""
-        return self._open[device]
+        """A device that is open, by its one spelling, whether it may be used or not; else as [].
+
+        Raises: UnknownDeviceError, ForbiddenDeviceError as [] does.
+        """
+        found = self._open.get(device) if isinstance(device, str) else None
+        return self[device] if found is None else found
 
     def _open_device(self, device: str) -> Compiled[Any]:
         with self._lock:
