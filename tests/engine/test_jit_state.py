@@ -285,3 +285,36 @@ def test_a_value_that_is_state_made_of_nothing_is_written_elsewhere(make: str) -
             return [[t.tolist() for t in call] for call in calls], state.tolist()
 
     assert run(1) == run(0)
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize(("numbers", "dtype"), [((1, 2), "int8"), ((1.0, 2.0), "half")])
+def test_state_of_a_weak_type_takes_the_type_that_it_meets(
+    numbers: tuple[Any, Any], dtype: str, in_memory: bool
+) -> None:
+    mask = Tensor.arange(4) > 1
+    state = (mask.realize() if in_memory else mask).where(*numbers)
+    scaled, weak = TinyJit(lambda x: x * state), state.dtype
+    x = Tensor([100, 2, 100, 4], dtype=dtype)
+    expected = (x * state).numpy()
+    for _ in range(5):
+        found = scaled(x.clone().realize()).numpy()
+        assert found.dtype == expected.dtype
+        assert found.tolist() == expected.tolist()
+        assert state.dtype is weak
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_weak_state_that_is_computed_between_replays_is_refused(write: bool) -> None:
+    mask = Tensor([False, True]).realize()
+    state = mask.where(1, 2)
+    scaled = TinyJit(lambda x: x * state)
+    for _ in range(3):
+        assert scaled(Tensor([10, 10]).clone().realize()).tolist() == [20, 10]
+    if write:
+        mask.assign(mask.logical_not()).realize()
+    else:
+        state.realize()
+    x = Tensor([10, 10]).clone().realize()
+    with pytest.raises(JitError, match="state is another tensor than when"):
+        scaled(x)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Any, NamedTuple
 
 from tinylab.device import Buffer
+from tinylab.dtype import dtypes
 from tinylab.engine.arguments import Part, is_object, parts_of, same
 from tinylab.engine.buffers import memories_of
 from tinylab.engine.captured import Inputs, is_tensor, memory_below, rebuilt
@@ -148,7 +149,8 @@ def found_before(roots: Sequence[tuple[str, Any]]) -> list[tuple[Place, Set[Buff
 
     Writes that wait are done, and gradients computed, so that what the function adds to has a place
     in memory. So has what is worked out of memory, which may be overwritten before a replay; and
-    what is worked out of nothing, which may be written to itself.
+    what is worked out of nothing, which may be written to itself. What is weak stays as it is, as
+    memory has no weak types.
     """
     places = places_below(roots)
     waiting = [(p, x) for p in places if (x := to_store(p.tensor.uop)) is not None]
@@ -156,6 +158,8 @@ def found_before(roots: Sequence[tuple[str, Any]]) -> list[tuple[Place, Set[Buff
     if first:
         first[0].realize(*first[1:])
     for p, _ in waiting:
+        if dtypes.is_weak(p.tensor.dtype):
+            continue
         if _memory_read(p.tensor) or p.tensor.uop.max_numel() <= _MOST_NUMBERS:
             # The function says so itself if it needs what cannot be computed.
             with contextlib.suppress(*FAILURES):
@@ -236,7 +240,8 @@ class Watched:
             if p.steps:
                 last = self._seen[at - roots]
                 last.ref, last.memory, last.words = weakref.ref(p.tensor), memory, p.words
-                stays = not memory or to_store(p.tensor.uop) is None
+                is_weak = dtypes.is_weak(p.tensor.dtype)
+                stays = not memory or is_weak or to_store(p.tensor.uop) is None
                 last.uop = p.tensor.uop if stays else None
 
     def check(self, roots: Iterable[Any]) -> None:
